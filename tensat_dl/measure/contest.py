@@ -190,7 +190,7 @@ def decide(
         found = check(admitted[best])
         if found.status != "agrees":
             if found.status == "narrow":
-                reason = "no candidate is right at other sizes, too; --dim with 2 in place of 1 may find one"
+                reason = "no candidate is right at other sizes, too; --dim with other sizes may find one"
             entrants[best] = replace(entrants[best], reason=found.message)
             continue
         final, ratio = duel(original, admitted[best], timer)

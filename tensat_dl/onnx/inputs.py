@@ -158,6 +158,8 @@ def sizes(
             if not isinstance(d, str):
                 continue
             known = found.get(d, DimSizes())
+            if n == 0:
+                raise failed(path, f"{d} is 0 in `{i.name}`", "models are optimized for sizes of 1 and more")
             if n not in known:
                 message = f"{d} is {n} in `{i.name}`, which is not in the range {known.range}"
                 raise failed(path, message, "give a range that has it")
@@ -172,7 +174,7 @@ def sizes(
 
 
 def _arrays(path: str, wanted: Mapping[str, ModelInput]) -> dict[str, Array]:
-    message = "this is not an .npz file, or it is damaged"
+    message = "this is not an .npz file of numbers, or it is damaged"
     with readable(path):
         try:
             with open(path, "rb") as file:

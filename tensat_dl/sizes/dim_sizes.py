@@ -65,7 +65,9 @@ class DimSizes:
             raise ValueError(f"the range {low}..{high} is empty: the smaller size comes first")
         for a, b in pairwise(sizes):
             if a >= b:
-                raise ValueError(f"the sizes {a},{b} do not ascend")
+                raise ValueError(
+                    f"the size {a} is there twice" if a == b else f"the sizes {a},{b} do not ascend"
+                )
         found = cls(sizes, low, high)
         for n in sizes:
             if n not in found:

@@ -346,7 +346,7 @@ def test_a_disk_with_no_room_for_the_answer(data: bool, tmp_path: Path) -> None:
         (("--dim", "rows=0..4"), "0 is no size", ""),
         (("--dim", "rows=4..1"), "the range 4..1 is empty: the smaller size comes first", ""),
         (("--dim", "rows=4,2"), "the sizes 4,2 do not ascend", ""),
-        (("--dim", "rows=2,2"), "the sizes 2,2 do not ascend", ""),
+        (("--dim", "rows=2,2"), "the size 2 is there twice", ""),
         (("--dim", "rows=2,,4"), "'2,,4' is not a size", ""),
         (("--dim", "rows=1..8=4,16"), "the size 16 is not in the range 1..8", ""),
         (("--dim", "rows=2", "--dim", "rows=4"), "--dim gives rows two sizes, 2 and 4", "rows=1..512=32,128"),
