@@ -46,7 +46,7 @@ class OptimizedFx:
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
         self._calls = 0
         #: By the shapes and strides of inputs, where outputs lie in PyTorch.
-        self._places: dict[tuple[Any, ...], list[Place | None]] = {}
+        self._places: dict[tuple[Any, ...], list[OutputPlace | None]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
         weights = [inputs[i] for i in self._weights]
@@ -74,7 +74,7 @@ class OptimizedFx:
             return fast(*given)
         return _placed(fast(*given), self._places_of(inputs))
 
-    def _places_of(self, inputs: Sequence[Any]) -> list[Place | None]:
+    def _places_of(self, inputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where outputs lie in PyTorch: what Dynamo compiles beside the graph rests on their strides, and writes to
         one of them may be meant for another."""
         layout = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs)
@@ -102,7 +102,7 @@ class OptimizedFx:
         warn_once(self._said, reason)
 
 
-class Place(NamedTuple):
+class OutputPlace(NamedTuple):
     """Where a tensor lies: its strides; and if it shares ``memory`` of ``size`` elements with others, where it begins
     there."""
 
@@ -112,15 +112,17 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-def _places(outputs: Sequence[Any]) -> list[Place | None]:
+def _places(outputs: Sequence[Any]) -> list[OutputPlace | None]:
     """Those of tensors; None for what is none."""
     shared = Counter(_memory(x) for x in outputs if isinstance(x, torch.Tensor))
     return [
         None
         if not isinstance(x, torch.Tensor)
-        else Place(x.stride(), key, x.untyped_storage().nbytes() // x.element_size(), x.storage_offset())
+        else OutputPlace(
+            x.stride(), key, x.untyped_storage().nbytes() // x.element_size(), x.storage_offset()
+        )
         if shared[key := _memory(x)] > 1
-        else Place(x.stride())
+        else OutputPlace(x.stride())
         for x in outputs
     ]
 
@@ -129,7 +131,7 @@ def _memory(x: torch.Tensor) -> tuple[Any, ...]:
     return x.untyped_storage().data_ptr(), x.dtype
 
 
-def _placed(outputs: Sequence[Any], places: Sequence[Place | None]) -> list[Any]:
+def _placed(outputs: Sequence[Any], places: Sequence[OutputPlace | None]) -> list[Any]:
     """The same outputs, which lie so."""
     memories: dict[object, torch.Tensor] = {}
     found = []
