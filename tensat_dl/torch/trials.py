@@ -173,11 +173,19 @@ def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
 
 def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.Generator) -> torch.Tensor:
     """A tensor of the same type. Its numbers are drawn from those of ``x``: integers may be indices, which have to be
-    in range. Floats may come from a ``normal`` distribution."""
+    in range. Floats may come from a ``normal`` distribution. A mask has the same rows, in any order: one that masks
+    all leads to no number, or to different ones."""
     x = x.detach()
     count = prod(shape)
     if not count or not x.numel():
         return x.new_zeros(shape)
+    if not x.dtype.is_floating_point and bool(((x == 0) | (x == 1)).all()):
+        for axis, n in enumerate(shape):
+            old = x.shape[axis]
+            x = x.index_select(
+                axis, torch.arange(n) * old // n if axis else torch.randint(old, (n,), generator=generator)
+            )
+        return x
     if normal and x.dtype.is_floating_point and bool(torch.isfinite(x).all()):
         spread = float(x.double().std(unbiased=False)) or 1.0
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)

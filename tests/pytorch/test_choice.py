@@ -135,6 +135,27 @@ def test_models_that_all_compute_something_else(exported_once: None, monkeypatch
     assert fast.called == "module"
 
 
+class Causal(torch.nn.Module):
+    """Attention to earlier places that are not masked."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        n = x.shape[1]
+        seen = torch.ones(n, n, dtype=torch.bool).tril() & (mask[:, None, None] > 0)
+        x = x[:, None]  # a head
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=seen)
+
+
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_masks_that_are_drawn_have_the_rows_of_the_example(open_sizes: bool) -> None:
+    """A place that may attend to none is one thing in PyTorch, and another in ONNX Runtime."""
+    x, mask = torch.randn(2, 6, 8), torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]])
+    n = torch.export.Dim("n", min=2, max=64)
+    shapes = {"x": {1: n}, "mask": {1: n}} if open_sizes else None
+    fast = tensat_dl.torch.optimize(Causal().eval(), (x, mask), dynamic_shapes=shapes, **QUICK)
+    assert "is not used" not in fast.summary()
+    assert not fast.declined
+
+
 def test_threads_take_turns() -> None:
     """PyTorch's exporter serves one at a time; what it prints was lost for good otherwise."""
     modules = [torch.nn.Sequential(torch.nn.Linear(4, k), torch.nn.Tanh()).eval() for k in (3, 5, 6)]
