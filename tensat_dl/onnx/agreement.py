@@ -326,7 +326,7 @@ def _invalid(path: str) -> str:
 def told_apart(output: object, error: float, limit: float, on: str = "") -> str:
     """What is said of an output whose relative error is beyond a limit."""
     if not isfinite(error):
-        return f"output {output}{on} has another type, or infinities or NaN elsewhere"
+        return f"output {output}{on} has another shape or type, or infinities or NaN elsewhere"
     return f"output {output} differs by {error:.1e}{on}, more than {limit:.1e}"
 
 
