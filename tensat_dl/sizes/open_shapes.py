@@ -185,16 +185,7 @@ def reshaped(
     if (old, new, there) in reshapes:
         return reshapes[old, new, there]
     found: list[int] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        start, first = i, j
-        i, j = min(i + 1, len(old)), min(j + 1, len(new))
-        while (a := prod(old[start:i])) != (b := prod(new[first:j])):
-            i, j = (i + 1, j) if a < b else (i, j + 1)
-        while i < len(old) and old[i] == 1:
-            i += 1
-        while j < len(new) and new[j] == 1:
-            j += 1
+    for start, i, first, j in _runs(old, new):
         if old[start:i] == there[start:i]:
             found += new[first:j]
             continue
@@ -213,6 +204,21 @@ def reshaped(
     return tuple(found)
 
 
+def _runs(old: Shape, new: Shape) -> Iterator[tuple[int, int, int, int]]:
+    """The shortest runs of dimensions with equal products: where each starts and ends in both shapes."""
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start, first = i, j
+        i, j = min(i + 1, len(old)), min(j + 1, len(new))
+        while (a := prod(old[start:i])) != (b := prod(new[first:j])):
+            i, j = (i + 1, j) if a < b else (i, j + 1)
+        while i < len(old) and old[i] == 1:
+            i += 1
+        while j < len(new) and new[j] == 1:
+            j += 1
+        yield start, i, first, j
+
+
 def keeps_runs(old: Shape, there: Shape, new: Shape, result: Shape) -> bool:
     """Whether a reshape from ``there`` to ``result`` keeps those dimensions together that one from ``old`` to ``new``
     does: [1, c, n] as [c, n] is not [2, c, n] as [c, 2 n], which takes elements from elsewhere."""
@@ -228,17 +234,10 @@ def keeps_runs(old: Shape, there: Shape, new: Shape, result: Shape) -> bool:
 
 def _irregular(old: Shape, new: Shape) -> int:
     """How many runs of a reshape make several dimensions of several: [2, 6] as [6, 2] does, [1, 6] as [6, 1] not."""
-    found = i = j = 0
-    while (i < len(old) or j < len(new)) and 0 not in (*old, *new):
-        left, right = [*old[i : i + 1]], [*new[j : j + 1]]
-        while prod(left) != prod(right):
-            if prod(left) < prod(right):
-                left.append(old[i + len(left)])
-            else:
-                right.append(new[j + len(right)])
-        i, j = i + max(1, len(left)), j + max(1, len(right))
-        found += min(sum(n != 1 for n in left), sum(n != 1 for n in right)) > 1
-    return found
+    if 0 in (*old, *new):
+        return 0
+    pairs = ((old[start:i], new[first:j]) for start, i, first, j in _runs(old, new))
+    return sum(min(sum(n != 1 for n in run) for run in pair) > 1 for pair in pairs)
 
 
 def asked_shape(

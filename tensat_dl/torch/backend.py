@@ -15,6 +15,7 @@ import torch
 from tensat_dl.torch import Optimized, optimize
 from tensat_dl.torch.cut import Closed
 from tensat_dl.torch.optimized import warn_once
+from tensat_dl.torch.trials import memory_of
 
 #: A graph is optimized for at most so many combinations of shapes.
 MOST_SHAPES = 8
@@ -128,7 +129,7 @@ def _places(outputs: Sequence[Any]) -> list[OutputPlace | None]:
 
 
 def _memory(x: torch.Tensor) -> tuple[Any, ...]:
-    return x.untyped_storage().data_ptr(), x.dtype
+    return memory_of(x), x.dtype
 
 
 def _placed(outputs: Sequence[Any], places: Sequence[OutputPlace | None]) -> list[Any]:

@@ -103,7 +103,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         raise Declined("ONNX Runtime has no complex numbers")
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
-    in_rows = not inputs.open and bool(custom_operators(program, ()))  # these may trust what they are given
+    in_rows = bool(custom_operators(program, ()))  # these may trust what they are given
     expected = ExpectedOfModule(
         asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
     )

@@ -36,8 +36,8 @@ Name = TypeVar("Name", bound=str)
 
 class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
-    ``wanted``; if only whole rows may be drawn (``in_rows``), on others of the same sizes. Raises `Declined` if it
-    does not run on the example, or if an output shares memory with an input, a weight or another output, as those of
+    ``wanted``; on rows of the example alone, if other numbers may do harm (``in_rows``). Raises `Declined` if it does
+    not run on the example, or if an output shares memory with an input, a weight or another output, as those of
     models do not."""
 
     def __init__(
@@ -69,10 +69,10 @@ class ExpectedOfModule:
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:
-            pairs = zip(leaves, shapes, strict=True)
-            if in_rows:
-                return [x if shape is None else _other_rows(x, generator) for x, shape in pairs]
-            return [x if shape is None else _like(x, shape, normal, generator) for x, shape in pairs]
+            return [
+                x if s is None else _rows(x, s, generator) if in_rows else _like(x, s, normal, generator)
+                for x, s in zip(leaves, shapes, strict=True)
+            ]
 
         try:
             first = computed(leaves)
@@ -88,7 +88,7 @@ class ExpectedOfModule:
             usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
             _check_apart(module, perhaps(usual), usual)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
-        resized = [] if in_rows else list(inputs.resized(leaves, wanted))
+        resized = list(inputs.resized(leaves, wanted))
         like = [drawn(shapes, i % 2 == 1) for i, shapes in enumerate((*[same] * DRAWS, *resized))]
         others = [(given, found) for given in like if (found := perhaps(given))]
         #: Inputs, and what the module computes of them.
@@ -180,12 +180,7 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     if not count or not x.numel():
         return x.new_zeros(shape)
     if not x.dtype.is_floating_point and bool(((x == 0) | (x == 1)).all()):
-        for axis, n in enumerate(shape):
-            old = x.shape[axis]
-            x = x.index_select(
-                axis, torch.arange(n) * old // n if axis else torch.randint(old, (n,), generator=generator)
-            )
-        return x
+        return _rows(x, shape, generator)
     if normal and x.dtype.is_floating_point and bool(torch.isfinite(x).all()):
         spread = float(x.double().std(unbiased=False)) or 1.0
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -194,11 +189,15 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     return x.reshape(-1)[picked].reshape(shape)
 
 
-def _other_rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The same rows in another order, some of them several times: columns may mean something each."""
-    if not x.dim() or not len(x):
-        return x
-    return x.detach()[torch.randint(len(x), (len(x),), generator=generator)]
+def _rows(x: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Rows of a tensor, drawn, and as long as they shall be: other axes keep their order, and columns may mean
+    something each."""
+    if not x.numel():
+        return x.new_zeros(shape)
+    for axis, (old, n) in enumerate(zip(x.shape, shape, strict=True)):
+        places = torch.arange(n) * old // max(1, n) if axis else torch.randint(old, (n,), generator=generator)
+        x = x.detach().index_select(axis, places)
+    return x
 
 
 def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
@@ -235,17 +234,18 @@ def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leav
     """Raises `Declined` for outputs that share memory, but with one another if the caller sees to it."""
     tensors = (*leaves, *(held.tensor for held in held_tensors(module)))
     owners = {
-        _memory(x): "an input or a weight" for x in tensors if isinstance(x, torch.Tensor) and x.numel()
+        memory_of(x): "an input or a weight" for x in tensors if isinstance(x, torch.Tensor) and x.numel()
     }
     for k, x in enumerate(computed):
         if x.numel():
-            if owner := owners.get(_memory(x), ""):
+            if owner := owners.get(memory_of(x), ""):
                 raise Declined(f"output {k} shares memory with {owner}")
             if not isinstance(module, Closed):
-                owners[_memory(x)] = f"output {k}"
+                owners[memory_of(x)] = f"output {k}"
 
 
-def _memory(x: torch.Tensor) -> int:
+def memory_of(x: torch.Tensor) -> int:
+    """Where the memory begins that a tensor is in, perhaps with others."""
     return int(x.untyped_storage().data_ptr())
 
 
