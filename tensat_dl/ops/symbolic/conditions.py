@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tensat_dl.ops.symbolic.integers import neg, sub
-from tensat_dl.ops.symbolic.terms import Bool, Condition, EvaluationError, Int, Opaque, Sym, atom
+from tensat_dl.ops.symbolic.terms import LENGTH, Bool, Condition, EvaluationError, Int, Opaque, Sym, atom
 
 
 def equal(a: Any, b: Any) -> Bool:
@@ -87,7 +87,9 @@ def _combined(kind: str, conditions: Iterable[Bool], neutral: bool) -> Bool:
 
 def every(item: Bool, length: Int) -> Bool:
     """Whether a condition, where `EACH` is the index, holds of that many members of a list, from the first on."""
-    return item if isinstance(item, bool) else Condition("every", (item, length))
+    if item is True or (item is False and length == atom(*LENGTH)):  # of other members there may be none
+        return item
+    return Condition("every", (item, length))
 
 
 def fact(function: str, tensor: str) -> Any:

@@ -84,9 +84,10 @@ class Context:
         a = sym.only_atom(i)
         if a in self.extents and a not in self.free and self.known.holds(sym.at_most(sym.add(i, 1), n)):
             return i
-        if a is not None and a[0] == "min":  # an operand's operand: its n is 1 or that of the operand
-            i = next((p for p in a[1:] if not is_last(p)), i)
-        return sym.minimum(i, self.simple(sym.sub(n, 1)))
+        last = self.simple(sym.sub(n, 1))
+        if a is not None and a[0] == "min":  # an operand's operand, whose n is 1 or that of the operand
+            i = next((p for p, q in (a[1:], a[:0:-1]) if self.known.holds(sym.at_most(last, q))), i)
+        return sym.minimum(i, last)
 
     def has_integers(self, variable: str) -> bool:
         """Whether the elements of a variable are integers for sure."""

@@ -21,6 +21,7 @@ from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, compose
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import values_in
@@ -140,7 +141,8 @@ def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:
 def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
     """Whether both sides compute element by element, from numbers that do not depend on shapes. Then each element of
     both sides depends on the same elements of the variables, at whatever ranks the sides have one shape."""
-    ops = {op for op in infer.table.closure(n.op for n in rule.nodes) if infer.table[op].composition is None}
+    decls = [infer.table[op] for op in infer.table.closure(n.op for n in rule.nodes)]
+    ops = {d.name for d in decls if d.composition is None}
     numbers = all(
         a.name in ("shape", "dtype") or not list(calls_of(a.value)) for n in rule.nodes for a in n.attrs
     ) and not any(_is_about_shapes(e) for _, e in rule.target.lets)
@@ -150,7 +152,19 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
         for a in n.attrs
         if n.op == "fill" and a.name == "shape"
     )
-    return rule.index is None and numbers and scalars and ops <= {*POINTWISE, "fill"}
+    defined = (part for d in decls if d.composition is not None for part in (d.composition, d.lets))
+    fixed = not any(_computes_with_shapes(part, infer.table) for part in defined)
+    return rule.index is None and numbers and fixed and scalars and ops <= {*POINTWISE, "fill"}
+
+
+def _computes_with_shapes(definition: Any, ops: OpTable) -> bool:
+    """Whether the numbers in a part of a composition's definition may be others for tensors of other shapes."""
+    match definition:
+        case ex.KeywordArg("shape" | "dtype"):
+            return False
+        case ex.Call(fn) if fn not in ops and fn not in SHAPELESS:
+            return True
+    return any(_computes_with_shapes(part, ops) for part in ex.children(definition))
 
 
 def _is_about_shapes(e: ex.Expr) -> bool:

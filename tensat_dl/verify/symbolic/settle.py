@@ -78,7 +78,7 @@ def _simplified(v: Value, context: Context) -> Value:
         v = el.substituted(v, context.known.facts.known)
     resolved: dict[Atom, Int] = {}
     for a, i, n in _stretched(v):
-        if context.known.plainly(n, 1):
+        if context.known.plainly(n, 1) and context.known.holds(sym.at_most(0, i)):
             resolved[a] = 0
         elif context.known.holds(sym.at_most(i, sym.sub(n, 1))):
             resolved[a] = i

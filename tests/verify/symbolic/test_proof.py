@@ -139,6 +139,26 @@ def test_rules_of_the_library(rule: str, sizes: str) -> None:
         "op f(x: tensor; k: int) = slice(x; axis = 0, start = 8 + 50 % k, stop = 9 + 50 % k)\n"
         "op g(x: tensor; k: int) = slice(x; axis = 0, start = 8 + max(50 % k, 0), stop = 9 + max(50 % k, 0))\n"
         "rule r { f(x; k = k) where k < 0 => g(x; k = k) }",
+        # places up to a number, below an operator that stretches its operands
+        "rule r { gather(ewadd(a, b), ewmin(iota(; shape = s, axis = 0, dtype = i64), c); axis = 0)"
+        " where rank(a) == 1, rank(b) == 1, value(c) == 1000000.0, rank(c) == 0, broadcast(shape(a), shape(b)) == s"
+        " => ewadd(a, b) }",
+        "rule r { ewadd(a, b) where rank(a) == 1, rank(b) == 1 => gather(ewadd(a, b),"
+        " ewmin(iota(; shape = broadcast(shape(a), shape(b)), axis = 0, dtype = i64),"
+        " slice(iota(; shape = [307], axis = 0, dtype = i64); axis = 0, start = 306, stop = 307)); axis = 0) }",
+        # the least of 0 and a place that may be negative
+        "rule r { ewsub(x, x) where rank(x) == 1, dtype(x) == i64 =>"
+        " ewmin(ewsub(iota(; shape = [dim(x, 0)], axis = 0, dtype = i64),"
+        " slice(iota(; shape = [max(dim(x, 0) / 300 - 1, 0) + 1], axis = 0, dtype = i64); axis = 0,"
+        " start = max(dim(x, 0) / 300 - 1, 0), stop = max(dim(x, 0) / 300 - 1, 0) + 1)), 0.0) }",
+        # compositions whose numbers depend on ranks
+        "op f(x: tensor, y: tensor) = ewmul(ewmul(x, y), fill(; value = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0][rank(x)]"
+        " * [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0][rank(y)], dtype = dtype(x), shape = []))\n"
+        "rule r { f(x, y) => ewmul(f(x, y), 0.0) }",
+        "op f(x: tensor, y: tensor, z: tensor) = ewmul(ewmul(x, y), ewmul(z, fill(; value ="
+        " [0.0, 1.0][(rank(x) + rank(y) + rank(z)) / 18], dtype = dtype(x), shape = [])))\n"
+        "op g(x: tensor, y: tensor, z: tensor) = f(relu(x), y, z)\n"
+        "rule r { g(x, y, z) => ewmul(g(x, y, z), 0.0) }",
     ],
 )
 def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
@@ -200,6 +220,21 @@ def test_a_proof_does_not_depend_on_earlier_ones() -> None:
         # slices of three elements, wherever they begin
         "rule r { concat(slice(x; axis = k, start = a[i], stop = b[i]) for i in 0..len(a); axis = k)"
         " where all(b[i] == a[i] + 3 for i in 0..len(a)) => slice(x; axis = k, start = a[0], stop = b[-1]) }",
+        # slices that follow one another as far as one looks
+        *(
+            "rule r { concat(slice(x; axis = k, start = a[i], stop = b[i]) for i in 0..len(a); axis = k)"
+            f" where {joints} => slice(x; axis = k, start = a[0], stop = b[-1]) }}"
+            for joints in (
+                "all(b[i] == a[i + 1] for i in 0..min(len(a) - 1, 18))",
+                "all(b[i] == a[i + 1] for i in 0..len(a) - 1 - len(a) / 19)",
+                "all(b[i] == a[i + 1] or i > 17 for i in 0..len(a) - 1)",
+                "all(b[i] == a[i + 1] for i in 0..len(a) - 2)",
+                "all(b[i] == a[i + 1] for i in 0..len(a) / 2)",
+                "all(1 == 2 for i in 0..len(a) - 2)",
+                "not all(b[i] == a[i + 1] for i in 0..len(a) - 1)",
+                "all(b[i] == a[i + 1] for i in 0..len(a) - 1) or len(a) > 18",
+            )
+        ),
         # the sum of the first list alone
         "rule r { matmul(concat(x[..]; axis = 1), concat(y[..]; axis = 0)) where rank(x[0]) == 2 =>"
         " matmul(concat(y[..]; axis = 0), concat(x[..]; axis = 1)) }",
