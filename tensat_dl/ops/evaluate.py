@@ -91,6 +91,10 @@ def _index(expr: ex.Index, env: Env) -> Any:
         return items.at(i)
     items = _list(items, expr.base)
     if isinstance(i, Sym):
+        if others := [x for x in items if not is_int(x)]:
+            found = describe(others[0])
+            message = f"this element of a list is not known when rules are compiled, and may be {found}"
+            raise error(expr.span, message, "elements that depend on sizes are integers")
         return sym.select(items, i)
     if not -len(items) <= i < len(items):
         raise EvaluationError(f"a list of {len(items)} has no element {i}")

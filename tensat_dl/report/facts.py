@@ -164,9 +164,13 @@ def agreed(found: Agreement) -> str:
 def named_sizes(found: AnswerAtSizes) -> str:
     """The sizes of names, the sizes at which both graphs were compared, and the gain at the ends of the ranges."""
     parts = [", ".join(f"{s.name} = {s.default} in {s.low}..{s.high}" for s in found.after.sizes)]
-    compared = [at for at in found.elsewhere if at.equivalence is not None]
+    compared, skipped = (
+        [at.sizes for at in found.elsewhere if (at.equivalence is None) is s] for s in (False, True)
+    )
     if compared:
-        parts.append(f"compared for {_sizes_in_words([at.sizes for at in compared])} as well")
+        parts.append(f"compared for {_sizes_in_words(compared)} as well")
+        if skipped:
+            parts.append(f"not for {_sizes_in_words(skipped)}, where they would run for long")
     else:
         parts.append("not compared for others")
     for at in found.elsewhere:

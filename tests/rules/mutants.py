@@ -141,8 +141,9 @@ def _moved(part: Any, by: int) -> Any:
 
 def further(mutant: RewriteRule, examiner: Examiner, seed: int) -> Iterator[Instance]:
     """Instances with other sizes than those that a verdict rests on: of another seed, and beyond the usual pools."""
-    for wide in (False, True):
-        sampler = sampling.Sampler(mutant, examiner.infer, seed, wide=wide, thorough=wide)
+    for limit in (sampling.LIMIT, sampling.WIDE_LIMIT):
+        thorough = limit == sampling.WIDE_LIMIT
+        sampler = sampling.Sampler(mutant, examiner.infer, seed, limit=limit, thorough=thorough)
         rng = random.Random(seed)
         for form in sampler._forms:
             form.constants += tuple(rng.sample(range(5, 40), 4))

@@ -81,6 +81,11 @@ def test_the_sizes_that_were_compared() -> None:
     assert "compared for n = 1, 5, " in result.summary()
 
 
+def test_sizes_that_are_too_large_to_run_are_told() -> None:
+    result = tensat_dl.optimize(read(HEADS.replace("1..9", "1..2147483647")))
+    assert "; not for n = 2147483647, where they would run for long" in " ".join(result.summary().split())
+
+
 def test_without_verification_nothing_is_compared() -> None:
     result = tensat_dl.optimize(read(HEADS), verify=False)
     assert all(at.equivalence is None for at in sizes_of(result).elsewhere)

@@ -41,6 +41,9 @@ class Arithmetic(ABC, Generic[V]):
         if value.denominator > LARGEST_DENOMINATOR:
             self.rounded.add(f"the constant {float(value)!r}")
 
+    def note_choice(self, c: V, x: V, y: V) -> None:
+        """To be called for each choice between the elements of two tensors."""
+
     @abstractmethod
     def dtype(self, x: V) -> str:
         """``f64``, ``i64`` or ``bool``: which of these stands for the tensor's element type."""

@@ -13,7 +13,7 @@ The first level that can decide does:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -106,7 +106,9 @@ class Exact:
     ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
     it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
     differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
-    decided, opaque operators included; for graphs that differ also constants that are rounded.
+    decided, opaque operators included; for graphs that differ also constants that are rounded. ``compared`` has, for
+    each comparison of elements in both graphs, the operator and the truth values that it came to in exact numbers;
+    for each ``select`` those of its condition where its operands differ.
     """
 
     status: Status
@@ -115,6 +117,7 @@ class Exact:
     difference: Difference | None = None
     reason: str = ""
     stand_ins: tuple[str, ...] = ()
+    compared: tuple[tuple[str, frozenset[bool]], ...] = ()
 
 
 def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) -> Exact:
@@ -141,7 +144,9 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
         return equal
     ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
     floats = _compare_floats(before, after, ops, seed, reason, ranges)
-    return equal if equal is not None and floats.status == "unsupported" else floats
+    if equal is None:
+        return floats
+    return equal if floats.status == "unsupported" else replace(floats, compared=equal.compared)
 
 
 def _primes(before: Graph, after: Graph, ops: OpTable, seed: int) -> tuple[int, int]:
@@ -234,12 +239,13 @@ def compare_integers(
 ) -> Exact:
     """Compares on sets of small integers and fractions; ``reason`` says why there is no bound. Raises `OutOfReach`,
     also for graphs of more operations than ``operations``."""
-    if _operations(before, ops) + _operations(after, ops) > operations:
+    if operations_of(before, ops) + operations_of(after, ops) > operations:
         raise OutOfReach("the graphs are too large for exact numbers")
     types = leaves((before, after))
     compared = False
     stand_ins: set[str] = set()
     seen: set[Fraction] = set()
+    truths: list[tuple[str, frozenset[bool]]] = []
     passed = constants((before, after), ops)
     turns = max(NEAR_TURNS, NEAR_ELEMENTS // max(1, sum(t.size for t in types.values())))
     fixed = (*FIXED, *wrapping((before, after)) * turns)
@@ -260,13 +266,25 @@ def compare_integers(
             compared = True
             stand_ins |= a.stand_ins
             seen |= a.constants
+            truths = either(truths, a.compared)
             if difference := _difference(before, x, y, values):
                 doubtful = (*sorted(stand_ins), *sorted(a.rounded))
                 return Exact("different", "integer", None, difference, reason, doubtful)
             break
     if not compared:
         raise OutOfReach("a divisor is always zero, or a number beyond i64")
-    return Exact("equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)))
+    return Exact(
+        "equal", "integer", reason=reason, stand_ins=tuple(sorted(stand_ins)), compared=tuple(truths)
+    )
+
+
+def either(
+    some: Sequence[tuple[str, frozenset[bool]]], others: Sequence[tuple[str, frozenset[bool]]]
+) -> list[tuple[str, frozenset[bool]]]:
+    """The truth values of each comparison in either of two evaluations of the same graphs."""
+    if len(some) != len(others):
+        return list(some or others)
+    return [(op, x | y) for (op, x), (_, y) in zip(some, others, strict=True)]
 
 
 def compare_far(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
@@ -421,7 +439,7 @@ def _number(element: int | Fraction | np.generic) -> int | Fraction:
     return element if isinstance(element, int | Fraction) else int(element)
 
 
-def _operations(graph: Graph, ops: OpTable) -> float:
+def operations_of(graph: Graph, ops: OpTable) -> float:
     """About how many operations on numbers evaluation takes."""
     count = 0.0
     for node in graph.nodes:

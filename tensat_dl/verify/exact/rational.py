@@ -28,12 +28,17 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 }
 
 
+#: Those of them that compare, by the operator that does.
+COMPARISONS = {"is zero": "equal", "is positive": "greater"}
+
+
 class Rational(Arithmetic[Array]):
     """Object arrays of Python integers and fractions for float types; int64 for integer types.
 
     `FUNCTIONS` and the largest of several numbers are computed; other functions are random ones, with values also
     beyond each of the constants ``passed``. ``results`` is the range of those of opaque operators, and ``calls``
-    tells what these were applied to.
+    tells what these were applied to. ``compared`` has the results of each comparison, and of each choice those
+    that made a difference, in the order of evaluation.
     """
 
     def __init__(
@@ -48,6 +53,11 @@ class Rational(Arithmetic[Array]):
         # A whole number from 1 to RANGE times these is above, below, above the reciprocal, below it.
         self.scales = (Fraction(1), *(x for c in passed for x in (c, c / RANGE, 1 / c, 1 / c / RANGE)))
         self.calls: set[tuple[object, ...]] = set()
+        self.compared: list[tuple[str, frozenset[bool]]] = []
+
+    def note_choice(self, c: Array, x: Array, y: Array) -> None:
+        chosen, differ = np.broadcast_arrays(c, x != y)
+        self.compared.append(("select", frozenset(map(bool, chosen[differ].tolist()))))
 
     def dtype(self, x: Array) -> str:
         return {"O": "f64", "b": "bool"}.get(x.dtype.kind, "i64")
@@ -101,7 +111,10 @@ class Rational(Arithmetic[Array]):
 
     def function(self, name: str, x: Array) -> Array:
         if name in FUNCTIONS:
-            return FUNCTIONS[name](x)
+            result = FUNCTIONS[name](x)
+            if name in COMPARISONS:
+                self.compared.append((COMPARISONS[name], frozenset(result.ravel().tolist())))
+            return result
         self.stand_ins.add(name)
         values = {v: self._value(name, v) for v in set(x.ravel().tolist())}
         out = np.empty(x.shape, object)

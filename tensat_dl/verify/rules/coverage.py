@@ -15,7 +15,7 @@ from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, named, place
-from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, numbers_of
+from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, counts_members
 from tensat_dl.verify.rules.unknowns import INTEGERS, Values
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard
@@ -250,8 +250,7 @@ class Coverage:
             frame, case = next(iter(found.items()))
             if place(case, self._rule) and self._possible(frame, case, wide=True):
                 yield f"tried only with dimensions of 1: {self._told(case)}"
-        most = max((n for n in numbers_of(self._rule) if isinstance(n, int)), default=0)
-        if self._rule.index is not None and most >= MOST_MEMBERS:
+        if counts_members(self._rule):
             yield f"never tried: more than {MOST_MEMBERS} members"
 
     def _told(self, case: RuleCase) -> str:

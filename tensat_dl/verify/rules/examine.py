@@ -25,7 +25,7 @@ from tensat_dl.ops.values import Env
 from tensat_dl.rewrite.conditions import UNMET
 from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import MAX_RANK, Forms
-from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly
+from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly, either, operations_of
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.aspects import aspects_of
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
@@ -34,6 +34,7 @@ from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.machine import MachineArithmetic
 from tensat_dl.verify.rules.sampling import (
     LARGE_INSTANCES,
+    LIMIT,
     LONGEST,
     MOST_MEMBERS,
     WIDE_LIMIT,
@@ -57,6 +58,8 @@ MORE = 60
 FLATTEST = 6
 DRAWS = 8
 SHRUNK = 6
+#: Instances of more floating-point operations are not compared: a convolution may have a large kernel.
+MOST_OPERATIONS = 5e8
 #: How often small instances are compared.
 REPEATS = 3
 #: Garbage is looked for after so many new objects at the earliest; see `gc.set_threshold`.
@@ -133,7 +136,7 @@ class Examiner:
         aspects = aspects_of(tested, self.machine, self.seed)
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
-        remarks = [] if proof else [*coverage.untried(unproved.left)]
+        remarks = [] if proof else [*coverage.untried(unproved.left), *_never(rule, results)]
         return Verdict(
             rule.name,
             "proved" if proof else "tested",
@@ -142,7 +145,7 @@ class Examiner:
             max(bounds, default=None),
             next((x.reason for x in results if x.log2_error is None), ""),
             "reassociating" if aspects[0].status == "differs" else "exact",
-            unneeded=tuple(self._unneeded(rule, form.wide, form.thorough)),
+            unneeded=tuple(self._unneeded(rule, form.limit, form.thorough)),
             lengths=tuple(sorted({i.members for i in tested})) if rule.takes_lists else (),
             remarks=tuple(remarks),
             proof=proof,
@@ -196,29 +199,29 @@ class Examiner:
             return Verdict(rule.name, "assumed", reason=reason)
         return Verdict(rule.name, "vacuous", reason=self._never(rule))
 
-    def _weaker(self, rule: RewriteRule, without: int, wide: bool, thorough: bool) -> Iterator[Draw]:
+    def _weaker(self, rule: RewriteRule, without: int, limit: int, thorough: bool) -> Iterator[Draw]:
         """Instances that a rule has without one of its conditions alone."""
-        sampler = Sampler(rule, self.infer, self.seed, (without,), wide, thorough)
-        return sampler.several(LARGE_INSTANCES if wide else WEAKER_INSTANCES, WEAKER_PATIENCE)
+        sampler = Sampler(rule, self.infer, self.seed, (without,), limit, thorough)
+        return sampler.several(WEAKER_INSTANCES if limit == LIMIT else LARGE_INSTANCES, WEAKER_PATIENCE)
 
     def _true_without(
-        self, rule: RewriteRule, without: int, wide: bool, thorough: bool
+        self, rule: RewriteRule, without: int, limit: int, thorough: bool
     ) -> list[Instance] | None:
-        """The instances of `_weaker` that were compared; None if the sides of one differ."""
+        """The instances of `_weaker` that were compared; None if the sides of one differ, or can't be compared."""
         found = []
-        for number, (_, _, instance) in enumerate(self._weaker(rule, without, wide, thorough), start=1):
-            if self._compare(instance, self.seed + number).status == "different":
+        for number, (_, _, instance) in enumerate(self._weaker(rule, without, limit, thorough), start=1):
+            if self._compare(instance, self.seed + number).status != "equal":
                 return None
             found.append(instance)
         return found
 
-    def _unneeded(self, rule: RewriteRule, wide: bool, thorough: bool) -> Iterator[str]:
+    def _unneeded(self, rule: RewriteRule, limit: int, thorough: bool) -> Iterator[str]:
         """The conditions without which nothing fails, except conditions about costs; and the literal attributes that
         may have other values."""
         for i, condition in enumerate(rule.conditions):
             if any(fact.function in ABOUT_COST for fact in facts_of(condition)):
                 continue
-            found = self._true_without(rule, i, wide, thorough)
+            found = self._true_without(rule, i, limit, thorough)
             if found is None or 0 < len(found) < FEW:
                 continue
             if found:
@@ -228,7 +231,7 @@ class Examiner:
         reported = set()
         for text, general in loosened(rule, self.ops):
             try:
-                found = self._true_without(general, len(rule.conditions), wide, thorough)
+                found = self._true_without(general, len(rule.conditions), limit, thorough)
             except TsrError:  # what is computed from the literal has no value for others
                 continue
             telling = sum(map(_depends_on_attributes, found or ()))
@@ -243,6 +246,9 @@ class Examiner:
         elements = max(t.size for n in (*before.nodes, *after.nodes) for t in n.types)
         if elements > WIDE_LIMIT:
             return Exact("unsupported", "float", reason=f"a tensor has {elements:,} elements")
+        operations = operations_of(before, self.ops) + operations_of(after, self.ops)
+        if operations > MOST_OPERATIONS:
+            return Exact("unsupported", "float", reason=f"it takes {operations:,.0f} operations")
         return compare_exactly(before, after, self.ops, seed)
 
     def _compute_differently(self, before: Graph, after: Graph) -> bool:
@@ -301,13 +307,30 @@ class Examiner:
         needed = [
             f"`{c.span.line}`"
             for i, c in enumerate(rule.conditions)
-            if next(self._weaker(rule, i, wide=False, thorough=True), None) is not None
+            if next(self._weaker(rule, i, LIMIT, thorough=True), None) is not None
         ]
         if needed:
             return f"no instance meets its conditions: instances exist without {' or without '.join(needed)}"
         if not rule.conditions:
             return "its two sides never have equal types"
         return "no instance meets its conditions"
+
+
+def _never(rule: RewriteRule, results: Sequence[Exact]) -> Iterator[str]:
+    """Remarks about comparisons of elements that came to one truth value in all instances. Those of a group or list
+    rule have other comparisons for each number of members."""
+    truths: Sequence[tuple[str, frozenset[bool]]] = ()
+    for exact in results if rule.index is None else ():
+        truths = either(truths, exact.compared)
+    for op, found in dict.fromkeys(truths):
+        if len(found) == 1:
+            never = "false" if found == {True} else "true"
+            what = (
+                f"`{op}` is {never}"
+                if op != "select"
+                else f"it matters that a condition of `select` is {never}"
+            )
+            yield f"never tried: elements for which {what}"
 
 
 @contextmanager

@@ -35,6 +35,8 @@ LONGEST = 65
 #: Tensors have at most so many elements; where a rule has no such instances, so many more.
 LIMIT = 400
 WIDE_LIMIT = 1 << 22
+#: Larger ones are not computed: an instance with one tells that a rule has no others.
+LARGEST = 1 << 40
 #: At most so many elements have the tensors of instances that meet a certain case.
 CASE_LIMIT = 1 << 18
 #: How many of the ranks are high ones if possible: there are rules that are false for these alone.
@@ -51,9 +53,9 @@ Draw = tuple["Frame", Values, Instance]
 
 class Sampler:
     """Draws instances of a rule. ``without`` are the positions of conditions that are left out; then at least one of
-    those is false, so that the instances are such as only the weaker rule has. ``wide`` draws large ones as well,
-    ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks come first. ``members`` are
-    how many there are, if not as usual."""
+    those is false, so that the instances are such as only the weaker rule has. ``limit`` is for the
+    elements of their tensors, ``thorough`` works out what conditions ask for, ``high`` tells how often high ranks
+    come first. ``members`` are how many there are, if not as usual."""
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class Sampler:
         infer: Inference,
         seed: int = 0,
         without: Sequence[int] = (),
-        wide: bool = False,
+        limit: int = LIMIT,
         thorough: bool = False,
         high: float = HIGH_FIRST,
         members: Sequence[int] | None = None,
@@ -71,7 +73,7 @@ class Sampler:
         self._forms = [
             form
             for n in (sizes(rule) or (0,) if members is None else members)
-            for form in _forms(rule, infer, n, without, wide, thorough)
+            for form in _forms(rule, infer, n, without, limit, thorough)
         ]
         #: How many searches for ranks have found none, by form, until one does.
         self._vain = dict.fromkeys(self._forms, 0)
@@ -136,11 +138,12 @@ def instances(
     rule: RewriteRule, infer: Inference, count: int, patience: int, seed: int = 0, high: float = HIGH_FIRST
 ) -> Iterator[Draw]:
     """Instances of a rule: small ones, or if there are none a few large ones; or if there are none, either, such as
-    have what its conditions ask for."""
+    have what its conditions ask for; or one that is too large to compute."""
     for thorough in (False, True):
-        for wide in (False, True):
+        for limit in (LIMIT, WIDE_LIMIT):
+            wide = limit == WIDE_LIMIT
             sampler = Sampler(
-                rule, infer, seed, wide=wide, thorough=thorough, high=HIGH_FIRST if wide else high
+                rule, infer, seed, limit=limit, thorough=thorough, high=HIGH_FIRST if wide else high
             )
             most = min(count, LARGE_INSTANCES) if wide else count
             found = sampler.several(most, LARGE_PATIENCE if wide or thorough else patience)
@@ -149,9 +152,12 @@ def instances(
                 yield first
                 yield from found
                 return
-    for n in more_members(rule):
+    longer = more_members(rule)
+    for n in longer:
         sampler = Sampler(rule, infer, seed, high=high, members=(n,))
         yield from sampler.several(min(count, OF_EACH_LENGTH), LARGE_PATIENCE)
+    if not longer:
+        yield from Sampler(rule, infer, seed, limit=LARGEST, thorough=True).several(1, LARGE_PATIENCE)
 
 
 def sizes(rule: RewriteRule) -> tuple[int, ...]:
@@ -175,6 +181,39 @@ def _near(numbers: Iterable[int | float], above: int, most: int) -> tuple[int, .
     return tuple(sorted(n for n in near if above < n <= most))
 
 
+def counts_members(rule: RewriteRule) -> bool:
+    """Whether a group or list rule compares or divides the place of a member or the number of members: it may be
+    another rule for more members than are tried."""
+    attrs = (k.value for n in rule.nodes for k in n.attrs)
+    parts = (*rule.conditions, *attrs, *(expr for _, expr in rule.target.lets))
+    return rule.index is not None and any(_counts(part, rule.index) for part in parts)
+
+
+def _counts(tree: object, index: str) -> bool:
+    match tree:
+        case ex.Binary(op) if op not in ("+", "-", "*", "and", "or"):
+            found = any(_is_number_of_members(part, index) for part in children(tree))
+        case ex.Call("min" | "max") | ex.Index(ex.ListExpr()):
+            found = any(_is_number_of_members(part, index) for part in children(tree))
+        case _:
+            found = False
+    return found or any(_counts(part, index) for part in children(tree))
+
+
+def _is_number_of_members(tree: object, index: str) -> bool:
+    """Whether an expression has the place of a member, other than to name what is its own, or the number of them."""
+    match tree:
+        case ex.Name(name):
+            return name == index
+        case ex.Call("len"):
+            return True
+        case ex.Index(base, place):
+            return _is_number_of_members(base, index) or (
+                not isinstance(place, ex.Name) and _is_number_of_members(place, index)
+            )
+    return any(_is_number_of_members(part, index) for part in children(tree))
+
+
 def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:
     """The numbers that a rule is written with: in its conditions, attributes and lets."""
     attrs = tuple(k.value for n in rule.nodes for k in n.attrs)
@@ -183,21 +222,21 @@ def numbers_of(rule: RewriteRule) -> tuple[int | float, ...]:
 
 
 def _forms(
-    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], wide: bool, thorough: bool
+    rule: RewriteRule, infer: Inference, members: int, without: Sequence[int], limit: int, thorough: bool
 ) -> Iterator[_Form]:
     """A rule for a number of members. Where a condition on each member is left out, it may be false for any of them,
     or for the first or the last alone."""
     kept = tuple(c for i, c in enumerate(rule.conditions) if i not in without)
     dropped = tuple(rule.conditions[i] for i in without)
     if not members:
-        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, wide, thorough)
+        yield _Form(replace(rule, conditions=kept), dropped, infer, 0, limit, thorough)
         return
     whole = instantiate(replace(rule, conditions=(*kept, *alike(rule))), members)
     rejected = instantiate(replace(rule, conditions=dropped), members).conditions
-    yield _Form(whole, rejected, infer, members, wide, thorough)
+    yield _Form(whole, rejected, infer, members, limit, thorough)
     for k in {0, len(rejected) - 1} if len(rejected) > 1 else ():
         others = (*whole.conditions, *(c for i, c in enumerate(rejected) if i != k))
-        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, wide, thorough)
+        yield _Form(replace(whole, conditions=others), (rejected[k],), infer, members, limit, thorough)
 
 
 class _Form:
@@ -209,14 +248,13 @@ class _Form:
         rejected: tuple[ex.Expr, ...],
         infer: Inference,
         members: int,
-        wide: bool,
+        limit: int,
         thorough: bool,
     ) -> None:
         self.members = members
         self.rule = rule
-        self.wide = wide
         self.thorough = thorough
-        self.limit = WIDE_LIMIT if wide else LIMIT
+        self.limit = limit
         self.skeletons = Skeletons(rule, infer, rejected)
         self.infer = infer
         self.rejected = rejected

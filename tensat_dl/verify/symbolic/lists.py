@@ -77,7 +77,10 @@ def about_members(conditions: Iterable[Bool]) -> tuple[list[Bool], Sequence[Cond
             item, length = c.args
             if length == LENGTH:
                 everywhere.append(item)
-            elif length in (INDEX, sym.sub(LENGTH, 1)):  # of each member before the one in sight, which may be the last
+            elif length in (
+                INDEX,
+                sym.sub(LENGTH, 1),
+            ):  # all before the member in sight, which may be the last
                 earlier.append(c)
         else:
             given.append(c)

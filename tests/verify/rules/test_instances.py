@@ -191,6 +191,6 @@ def test_many_sums_of_one_tensor(tmp_path: Path) -> None:
     )
     program = load_program(str(path))
     (rule,) = (r for r in program.rules if r.name == "pads")
-    found = list(Sampler(rule, Inference(program.ops), wide=True).several(1, 40))
+    found = list(Sampler(rule, Inference(program.ops), limit=WIDE_LIMIT).several(1, 40))
     assert found
     assert all(t.size <= WIDE_LIMIT for *_, instance in found for n in instance.before.nodes for t in n.types)

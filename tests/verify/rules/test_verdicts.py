@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,13 @@ def test_vacuous(body: str, tmp_path: Path) -> None:
     assert found.status == "vacuous"
     assert found.failed
     assert VACUOUS[body] in found.reason
+
+
+def test_a_rule_with_large_instances_alone(tmp_path: Path) -> None:
+    body = "gather(relu(x), i; axis = 0) where dim(x, 0) >= 30000, dim(x, 1) == 768 => relu(gather(x, i; axis = 0))"
+    found = verdict(f"rule r {{ {body} }}", tmp_path)
+    assert found.status == "assumed"
+    assert re.fullmatch(r"it can't be tested: a tensor has [\d,]+ elements", found.reason)
 
 
 #: Conditions that few numbers or element types meet, on x and a constant c.
