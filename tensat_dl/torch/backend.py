@@ -6,22 +6,21 @@ as inputs, become the graph's own; if they change, they are folded anew.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from tensat_dl.torch import Optimized, optimize
 from tensat_dl.torch.cut import Closed
 from tensat_dl.torch.optimized import warn_once
-from tensat_dl.torch.trials import memory_of
+from tensat_dl.torch.places import OutputPlace, placed, places_of
 
 #: A graph is optimized for at most so many combinations of shapes.
 MOST_SHAPES = 8
 #: And for so many sets of weights: layers that are compiled one by one share a graph.
 MOST_WEIGHTS = 64
-#: Where outputs lie is remembered for so many combinations of shapes and strides of inputs.
+#: Where outputs lie is remembered for so many combinations of shapes and strides.
 MOST_LAYOUTS = 256
 
 
@@ -46,7 +45,7 @@ class OptimizedFx:
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
         self._calls = 0
-        #: By the shapes and strides of inputs, where outputs lie in PyTorch.
+        #: By the shapes and strides of inputs, and the shapes of outputs: where these lie in PyTorch.
         self._places: dict[tuple[Any, ...], list[OutputPlace | None]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
@@ -73,16 +72,20 @@ class OptimizedFx:
             fast.refresh()  # what was declined may be stale after each call, as it writes to its buffers
         if fast.called == "module":
             return fast(*given)
-        return _placed(fast(*given), self._places_of(inputs))
+        outputs = fast(*given)
+        return placed(outputs, self._places_of(inputs, outputs))
 
-    def _places_of(self, inputs: Sequence[Any]) -> list[OutputPlace | None]:
+    def _places_of(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where outputs lie in PyTorch: what Dynamo compiles beside the graph rests on their strides, and writes to
-        one of them may be meant for another."""
-        layout = tuple((x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs)
+        one of them may be meant for another. Their shapes may depend on more than those of inputs."""
+        layout: tuple[Any, ...] = tuple(
+            (x.shape, x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs
+        )
+        layout += tuple(x.shape for x in outputs if isinstance(x, torch.Tensor))
         if layout not in self._places:
             if len(self._places) == MOST_LAYOUTS:
                 self._places.clear()
-            self._places[layout] = _places(self._graph(*inputs))
+            self._places[layout] = places_of(self._graph(*inputs))
         return self._places[layout]
 
     def _made_for(self, weights: list[Any]) -> dict[tuple[Any, ...], Optimized] | None:
@@ -101,53 +104,6 @@ class OptimizedFx:
 
     def _say(self, reason: str) -> None:
         warn_once(self._said, reason)
-
-
-class OutputPlace(NamedTuple):
-    """Where a tensor lies: its strides; and if it shares ``memory`` of ``size`` elements with others, where it begins
-    there."""
-
-    strides: tuple[int, ...]
-    memory: object = None
-    size: int = 0
-    offset: int = 0
-
-
-def _places(outputs: Sequence[Any]) -> list[OutputPlace | None]:
-    """Those of tensors; None for what is none."""
-    shared = Counter(_memory(x) for x in outputs if isinstance(x, torch.Tensor))
-    return [
-        None
-        if not isinstance(x, torch.Tensor)
-        else OutputPlace(
-            x.stride(), key, x.untyped_storage().nbytes() // x.element_size(), x.storage_offset()
-        )
-        if shared[key := _memory(x)] > 1
-        else OutputPlace(x.stride())
-        for x in outputs
-    ]
-
-
-def _memory(x: torch.Tensor) -> tuple[Any, ...]:
-    return memory_of(x), x.dtype
-
-
-def _placed(outputs: Sequence[Any], places: Sequence[OutputPlace | None]) -> list[Any]:
-    """The same outputs, which lie so."""
-    memories: dict[object, torch.Tensor] = {}
-    found = []
-    for x, place in zip(outputs, places, strict=True):
-        if place is not None and (place.memory is not None or x.stride() != place.strides):
-            once = tuple(slice(0, 1) if s == 0 else slice(None) for s in place.strides)  # what is expanded
-            if place.memory is None:
-                there = torch.empty_strided(x[once].shape, place.strides, dtype=x.dtype).expand(x.shape)
-            else:
-                memory = memories.setdefault(place.memory, torch.empty(place.size, dtype=x.dtype))
-                there = memory.as_strided(x.shape, place.strides, place.offset)
-            there[once].copy_(x[once])
-            x = there
-        found.append(x)
-    return found
 
 
 def _is_weight(x: Any) -> bool:

@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import onnx_ir as ir
 import torch
 
 from tensat_dl.onnx.session import Layout, NotRunnable, Session
 from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall, TensorLeaf, size_of
 from tensat_dl.torch.capture import Declined
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 class BoundModel:
@@ -34,7 +32,13 @@ class BoundModel:
         try:
             self._session = Session(path, threads, any_size=inputs.open)
         except NotRunnable as e:
-            raise Declined(f"ONNX Runtime does not load it: {e}") from None
+            narrow = any(v.dtype is ir.DataType.BFLOAT16 for n in model.graph for v in n.outputs)
+            hint = (
+                "; it computes in bfloat16, for which ONNX Runtime has few operators on the CPU"
+                if narrow
+                else ""
+            )
+            raise Declined(f"ONNX Runtime does not load it: {e}{hint}") from None
 
     @property
     def models(self) -> dict[str, ir.Model]:

@@ -19,6 +19,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from tensat_dl.torch.capture import Declined
+from tensat_dl.torch.places import OutputPlace, placed
 
 #: The sizes of symbols are remembered for so many combinations of shapes.
 MOST_KNOWN = 1000
@@ -262,6 +263,8 @@ class CallOutputs:
         self._spec = program.call_spec.out_spec
         (results,) = program.graph.output_node().args
         self.computed: list[TensorLeaf] = []
+        #: Where the computed tensors lie, if some share memory.
+        self.places: Sequence[OutputPlace | None] | None = None
         #: By position: where the leaf comes from, and its number there, or its value.
         self._sources: list[tuple[str, Any]] = []
         self._first: dict[Any, int] = {}  #: node -> the position at which it is an output first
@@ -294,6 +297,8 @@ class CallOutputs:
 
     def structured(self, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> Any:
         """The outputs of a call, of whose inputs these are the leaves."""
+        if self.places is not None:
+            computed = placed(computed, self.places)
         from_where = {"computed": computed, "input": leaves}
         found = [value if kind == "constant" else from_where[kind][value] for kind, value in self._sources]
         return self._built(found)

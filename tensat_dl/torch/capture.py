@@ -33,6 +33,9 @@ _TORCH, _OURS = Path(torch.__file__).parent, Path(__file__).parent
 _LOGGERS = ("torch.onnx", "torch.export", "torch._export", "torch.fx.experimental.symbolic_shapes")
 #: With any of these values an operator that may draw at random does not.
 _STEADY = {"p": 0, "dropout": 0, "dropout_p": 0, "train": False, "training": False}
+#: Functions of floats that `is_inexact` tells of.
+_ATEN = torch.ops.aten
+_INEXACT = frozenset((_ATEN.atan2, _ATEN.expm1, _ATEN.floor_divide, _ATEN.log1p, _ATEN.remainder))
 #: A place as a traceback prints it.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -56,11 +59,24 @@ def captured(
     except UserError as e:
         if e.error_type is UserErrorType.INVALID_INPUT and dynamic_shapes is not None:
             raise ValueError(f"dynamic_shapes are not those of the inputs: {first_line(e)}") from None
-        raise Declined(f"torch.export can't capture the module: {first_line(e)}", _raised_at(e)) from None
+        raise Declined(f"torch.export can't capture the module: {_of_sizes(e)}", _raised_at(e)) from None
     except Exception as e:  # what the user's code raises, too
         reason = f"torch.export can't capture the module: {first_line(e)}"
         raise Declined(reason, _raised_at(e)) from None
     return functional(program)
+
+
+def _of_sizes(error: UserError) -> str:
+    """What torch says of open dimensions that are not as open as they were said to be: which, and what it suggests;
+    of other errors the first line."""
+    if error.error_type is not UserErrorType.CONSTRAINT_VIOLATION:
+        return first_line(error)
+    violated, _, rest = str(error).partition("Suggested fixes:")
+    reason = next(
+        (line.strip(" -") for line in violated.splitlines() if line.startswith("  - ")), first_line(error)
+    )
+    suggested = [line.strip() for line in rest.splitlines() if line.startswith("  ")]
+    return reason + (f" It suggests {'; '.join(suggested)}" if suggested else "")
 
 
 def _each_by_itself(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -88,7 +104,6 @@ def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     except Exception as e:
         raise Declined(f"torch.export can't take its writes apart: {first_line(e)}", _raised_at(e)) from None
     _check_writes(found)
-    _check_integers(found)
     return found
 
 
@@ -99,6 +114,8 @@ def to_onnx(
 ) -> ir.Model:
     """The ONNX model of a program. It has those outputs, given by position and argument, that are asked for;
     ``translations`` are those of `torch.onnx.export` for custom operators. Raises `Declined`."""
+    for node in filter(is_inexact, program.graph.nodes):
+        raise Declined(f"{node.target._schema.name} is not exact in ONNX Runtime", _of_node(node))
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:
@@ -154,20 +171,22 @@ def _check_writes(program: torch.export.ExportedProgram) -> None:
         raise Declined(f"the module writes to {what} {spec.target}{hint}")
 
 
-def _check_integers(program: torch.export.ExportedProgram) -> None:
-    """The exporter divides integers by a number in f32, and ONNX Runtime multiplies them in f64: large ones are not
-    exact."""
-    for node in program.graph.nodes:
-        op = node.target
-        if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten" or not node.args:
-            continue
-        x = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else None
-        rounded = op.overloadpacket is torch.ops.aten.div and not isinstance(node.args[1], torch.fx.Node)
-        inexact = (rounded and "rounding_mode" in node.kwargs) or op.overloadpacket is torch.ops.aten.prod
-        if inexact and isinstance(x, torch.Tensor) and not x.dtype.is_floating_point:
-            raise Declined(
-                f"{op._schema.name} of large integers is not exact in ONNX Runtime", _of_node(node)
-            )
+def is_inexact(node: torch.fx.Node) -> bool:
+    """Whether an operator is translated to others that compute something else: the exporter divides integers by a
+    number in f32, and ONNX Runtime multiplies them in f64; log(1 + x) and exp(x) - 1 have few digits of a small x;
+    x - floor(x / y) y is off by y where x / y is rounded to a whole number; atan(y / x) has no signs of zeros."""
+    op = node.target
+    if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten" or not node.args:
+        return False
+    x = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else None
+    if not isinstance(x, torch.Tensor):
+        return False
+    rounded = op.overloadpacket is torch.ops.aten.div and node.kwargs.get("rounding_mode") is not None
+    if x.dtype.is_floating_point:
+        return rounded or op.overloadpacket in _INEXACT
+    return op.overloadpacket is torch.ops.aten.prod or (
+        rounded and not isinstance(node.args[1], torch.fx.Node)
+    )
 
 
 # ---- places in the user's code ---------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Programs with custom operators (`torch.library`), cut at these: PyTorch runs the operators, and what lies between
-them are modules of their own, which can have models."""
+"""Programs that are cut at operators that are left to PyTorch: custom ones (`torch.library`), and those without an
+exact translation. What lies between them are modules of their own, which can have models."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx.passes.split_module import split_module
 
 from tensat_dl.torch.calls import CallInputs, CallOutputs
+from tensat_dl.torch.capture import is_inexact
 
 #: What runs in place of a module that is called with these inputs; None: the module.
 Replaced = Callable[[torch.nn.Module, tuple[Any, ...]], Callable[..., Any] | None]
@@ -19,15 +20,19 @@ Replaced = Callable[[torch.nn.Module, tuple[Any, ...]], Callable[..., Any] | Non
 _OWN = ("aten", "prims", "prim")
 
 
-def custom_operators(program: torch.export.ExportedProgram, known: Collection[object]) -> list[str]:
-    """The names of a program's custom operators, those aside that are known."""
-    found = [n.target for n in program.graph.nodes if _is_custom(n, known)]
+def left_operators(program: torch.export.ExportedProgram, known: Collection[object]) -> list[str]:
+    """The names of a program's operators that are left to PyTorch; known are the custom ones that are not."""
+    found = [n.target for n in program.graph.nodes if _is_left(n, known)]
     return list(dict.fromkeys(op._schema.name for op in found))
 
 
+def has_custom_operators(program: torch.export.ExportedProgram) -> bool:
+    return any(_is_custom(n, ()) for n in program.graph.nodes)
+
+
 class CutModel:
-    """A program without open dimensions that is called as its module is, whose parts between custom operators are
-    ``replaced``."""
+    """A program without open dimensions that is called as its module is, whose parts between operators that are left
+    to PyTorch are ``replaced``."""
 
     #: There is no ONNX model of the whole.
     models: Mapping[str, Any] = {}
@@ -115,7 +120,7 @@ class _ReplacesParts(torch.fx.Interpreter):  # type: ignore[misc]
         found = super().run_node(n)
         if n.op == "call_module":
             part = self.fetch_attr(str(n.target))
-            if not any(_is_custom(inner, self._known) for inner in part.graph.nodes):
+            if not any(_is_left(inner, self._known) for inner in part.graph.nodes):
                 self.count += 1
                 weights = {i: self._held[a.target] for i, a in enumerate(n.args) if a.target in self._held}
                 taken = [i for i in range(len(n.args)) if i not in weights]
@@ -142,12 +147,16 @@ def _is_custom(node: torch.fx.Node, known: Collection[object]) -> bool:
     return isinstance(op, torch._ops.OpOverload) and op.namespace not in _OWN and op not in known
 
 
+def _is_left(node: torch.fx.Node, known: Collection[object]) -> bool:
+    return _is_custom(node, known) or is_inexact(node)
+
+
 def _levels(program: torch.export.ExportedProgram, known: Collection[object]) -> dict[torch.fx.Node, int]:
-    """The part of each node, a number that never falls along the edges: odd for custom operators, else even."""
+    """The part of each node, a number that never falls along the edges: odd for those that are left, else even."""
     found: dict[torch.fx.Node, int] = {}
     for node in program.graph.nodes:
         level = max((found[i] for i in node.all_input_nodes), default=0)
         if node.target is not operator.getitem:  # which stays with the operator whose results it takes
-            level += (level % 2 == 0) if _is_custom(node, known) else (level % 2 == 1)
+            level += (level % 2 == 0) if _is_left(node, known) else (level % 2 == 1)
         found[node] = level
     return found

@@ -28,7 +28,7 @@ from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
-from tensat_dl.torch.cut import CutModel, custom_operators
+from tensat_dl.torch.cut import CutModel, has_custom_operators, left_operators
 from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
@@ -103,7 +103,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         raise Declined("ONNX Runtime has no complex numbers")
     mix = _mix(asked, inputs)
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
-    in_rows = bool(custom_operators(program, ()))  # these may trust what they are given
+    in_rows = has_custom_operators(program)  # these may trust what they are given
     expected = ExpectedOfModule(
         asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
     )
@@ -111,7 +111,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     try:
         model = to_onnx(program, outputs.asked, asked.translations)
     except Declined:
-        if inputs.open or not custom_operators(program, asked.translations or ()):
+        if inputs.open or not left_operators(program, asked.translations or ()):
             raise
         return _cut(asked, weights, program, inputs, outputs, expected)
     runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
@@ -183,8 +183,8 @@ def _cut(
     outputs: CallOutputs,
     expected: ExpectedOfModule,
 ) -> Prepared:
-    """The faster of a module with custom operators and its program whose parts between them have models. Raises
-    `Declined` if no part has one."""
+    """The faster of a module with operators that are left to PyTorch and its program whose parts between them have
+    models. Raises `Declined` if no part has one."""
     known = asked.translations or ()
 
     def replaced(part: torch.nn.Module, args: tuple[Any, ...]) -> Callable[..., Any] | None:
@@ -192,9 +192,9 @@ def _cut(
 
     args, kwargs = asked.example
     cut = CutModel(program, known, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
-    names = ", ".join(custom_operators(program, known))
+    names = ", ".join(left_operators(program, known))
     if not cut.replaced:
-        raise Declined(f"PyTorch is the fastest between its custom operators, {names}")
+        raise Declined(f"PyTorch is the fastest between the operators that are left to it, {names}")
     error = expected.error(cut)
     runs: dict[Contestant, Callable[[], object]] = {
         "module": lambda: asked.module(*args, **kwargs),
@@ -212,8 +212,7 @@ def _cut(
         errors={"optimized": error},
         inputs=expected.inputs,
         notes=(
-            f"PyTorch runs the custom operators {names}; ONNX Runtime runs {cut.replaced} of the {cut.parts} "
-            "parts between them",
+            f"PyTorch runs {names}; ONNX Runtime runs {cut.replaced} of the {cut.parts} parts between them",
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
+from operator import is_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined, quiet
 from tensat_dl.torch.cut import Closed, CutModel
+from tensat_dl.torch.places import memory_of, places_of, sharing
 from tensat_dl.torch.weights import held_tensors
 
 #: How often inputs are drawn to compare on, beside the example.
@@ -53,8 +55,12 @@ class ExpectedOfModule:
         leaves, spec = pytree.tree_flatten(example)
 
         def computed(given: list[Any]) -> list[torch.Tensor]:
-            args, kwargs = pytree.tree_unflatten(given, spec)
-            return outputs.of_structured(module(*args, **kwargs), given)
+            args, kwargs = call = pytree.tree_unflatten(given, spec)
+            found = module(*args, **kwargs)
+            left, as_left = pytree.tree_flatten(call)
+            if as_left != spec or not all(map(is_, left, given)):
+                raise Declined("it changes a list, a dictionary or another container among its inputs")
+            return outputs.of_structured(found, given)
 
         def perhaps(given: list[Any]) -> list[torch.Tensor]:
             """Nothing for inputs that the module does not take."""
@@ -82,14 +88,29 @@ class ExpectedOfModule:
             raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
         turned = [*map(_in_other_order, leaves)]
         of_turned = perhaps(turned)
-        _check_apart(module, first, leaves)
-        _check_apart(module, of_turned, turned)
-        if any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves):
-            usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
-            _check_apart(module, perhaps(usual), usual)
+        usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
+        lie_otherwise = any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves)
+        shared = sharing(first)
+        for given, found in (
+            (leaves, first),
+            (turned, of_turned),
+            (usual, perhaps(usual) if lie_otherwise else []),
+        ):
+            _check_apart(module, found, given)
+            if found and sharing(found) != shared:
+                raise Declined("which outputs share memory depends on where inputs lie")
+        if not isinstance(module, Closed) and shared != list(
+            range(len(shared))
+        ):  # else the caller sees to it
+            k, other = next((k, other) for k, other in enumerate(shared) if k != other)
+            if inputs.open:
+                raise Declined(f"output {k} shares memory with output {other}, and sizes are open")
+            outputs.places = places_of(first)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
         resized = list(inputs.resized(leaves, wanted))
         like = [drawn(shapes, i % 2 == 1) for i, shapes in enumerate((*[same] * DRAWS, *resized))]
+        if not in_rows and any(map(_is_plain_mask, leaves)):
+            like.append([_masked_last(x) if _is_plain_mask(x) else x for x in leaves])
         others = [(given, found) for given in like if (found := perhaps(given))]
         #: Inputs, and what the module computes of them.
         self._cases = [(leaves, first), *others, (turned, of_turned)]
@@ -171,10 +192,29 @@ def times(runs: Mapping[Name, Run], threads: int) -> dict[Name, Latency]:
     return {name: summary([r[k] for r in rounds]) for k, name in enumerate(runs)}
 
 
+def _is_plain_mask(x: Any) -> bool:
+    """Whether a tensor may be a mask that masks nothing, or all: truth values, or zeros or ones, all alike."""
+    may_be = isinstance(x, torch.Tensor) and (
+        x.dtype == torch.bool or (x.dim() > 1 and not x.dtype.is_floating_point)
+    )
+    if not may_be or not x.dim() or x.shape[-1] < 2 or not x.numel() or x.dtype.is_complex:
+        return False
+    first = x.reshape(-1)[0]
+    return bool((first == 0) | (first == 1)) and bool((x == first).all())
+
+
+def _masked_last(x: torch.Tensor) -> torch.Tensor:
+    """The same mask with another last column, as where a sequence is padded."""
+    changed = x.detach().clone()
+    changed[..., -1] = 1 - int(changed.reshape(-1)[0])
+    return changed
+
+
 def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.Generator) -> torch.Tensor:
     """A tensor of the same type. Its numbers are drawn from those of ``x``: integers may be indices, which have to be
-    in range. Floats may come from a ``normal`` distribution. A mask has the same rows, in any order: one that masks
-    all leads to no number, or to different ones."""
+    in range, and ascend where those of ``x`` do, from the same one on: where parts begin. Floats may come from a
+    ``normal`` distribution. A mask has the same rows, in any order: one that masks all leads to no number, or to
+    different ones."""
     x = x.detach()
     count = prod(shape)
     if not count or not x.numel():
@@ -186,7 +226,16 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
         return (drawn * spread + x.double().mean()).to(x.dtype)
     picked = torch.randint(x.numel(), (count,), generator=generator)
-    return x.reshape(-1)[picked].reshape(shape)
+    found = x.reshape(-1)[picked].reshape(shape)
+    if not x.dtype.is_floating_point and x.dim() and x.shape[-1] > 1 and _ascends(x):
+        found = found.sort(dim=-1).values
+        found[..., 0] = x.reshape(-1)[0]
+    return found
+
+
+def _ascends(x: torch.Tensor) -> bool:
+    low, high = x[..., :-1], x[..., 1:]
+    return bool((low <= high).all()) and bool((low < high).any())
 
 
 def _rows(x: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
@@ -231,22 +280,12 @@ def _in_other_order(x: Any) -> Any:
 
 
 def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
-    """Raises `Declined` for outputs that share memory, but with one another if the caller sees to it."""
+    """Raises `Declined` for outputs that share memory with what is not computed."""
     tensors = (*leaves, *(held.tensor for held in held_tensors(module)))
-    owners = {
-        memory_of(x): "an input or a weight" for x in tensors if isinstance(x, torch.Tensor) and x.numel()
-    }
+    owners = {memory_of(x) for x in tensors if isinstance(x, torch.Tensor) and x.numel()}
     for k, x in enumerate(computed):
-        if x.numel():
-            if owner := owners.get(memory_of(x), ""):
-                raise Declined(f"output {k} shares memory with {owner}")
-            if not isinstance(module, Closed):
-                owners[memory_of(x)] = f"output {k}"
-
-
-def memory_of(x: torch.Tensor) -> int:
-    """Where the memory begins that a tensor is in, perhaps with others."""
-    return int(x.untyped_storage().data_ptr())
+        if x.numel() and memory_of(x) in owners:
+            raise Declined(f"output {k} shares memory with an input or a weight")
 
 
 def array_of(x: torch.Tensor) -> Array:

@@ -308,3 +308,31 @@ def test_memory_for_outputs_of_unknown_sizes_is_new_at_each_call() -> None:
     fast(1 - x)
     same(fast(x.roll(1, 0)), Found()(x.roll(1, 0)))
     same(first, torch.nonzero(x > 0))
+
+
+class SharesMemory(nn.Module):  # type: ignore[misc]
+    """As CLIP does: scores, and the same scores transposed; and parts of a result."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        scores = torch.tanh(x @ x.t()) * 2
+        y = torch.tanh(x) + 1
+        return scores, {"transposed": scores.t()}, y, y[:, 1:3], torch.tanh(x) * 3
+
+
+def test_outputs_share_memory_as_they_do_in_pytorch() -> None:
+    module, x = SharesMemory(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    assert (fast.called, fast.declined) == ("optimized", "")
+    ours, theirs = fast(x + 1), module(x + 1)
+    for found in (ours, theirs):
+        found[1]["transposed"][0] = 7.0
+        found[2][:, 2] = 8.0
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    again = fast(x + 1)  # in memory of its own
+    assert not bool((again[0] == 7.0).any())
+
+
+def test_outputs_that_share_memory_and_open_sizes() -> None:
+    sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
+    with pytest.warns(FallbackWarning, match="output 1 shares memory with output 0, and sizes are open"):
+        tensat_dl.torch.optimize(SharesMemory(), (torch.randn(4, 8),), dynamic_shapes=sizes, **QUICK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -163,3 +164,20 @@ def test_what_writes_to_its_buffers_is_looked_at_once(monkeypatch: pytest.Monkey
     torch.testing.assert_close(found, torch.tanh(x) * torch.arange(1, 5)[:, None])
     assert not refreshed
     assert len([w for w in said if w.category is FallbackWarning]) == 1
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)  # type: ignore[untyped-decorator]
+def test_outputs_whose_sizes_depend_on_values() -> None:
+    """They lie elsewhere at each call."""
+    torch.compiler.reset()
+
+    def positive(x: torch.Tensor) -> Any:
+        found = torch.tanh(x)[x[:, 0] > 0]
+        return found, found[:, :2], (x > 0).nonzero()
+
+    compiled = torch.compile(positive, backend="tensat", options=QUICK, fullgraph=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        for first in (0.5, -1.0, 3.0):
+            x = torch.linspace(-1, 1, 24).reshape(6, 4) + first
+            torch.testing.assert_close(compiled(x), positive(x))

@@ -89,10 +89,10 @@ def test_parts_between_custom_operators_have_models(fast: Optimized, tmp_path: A
     assert (fast.called, fast.declined) == ("optimized", "")
     for _ in range(2):
         same(fast, fast.module, torch.randn(4, 8))
-    note = "PyTorch runs the custom operators tensat_dl_tests::halves; ONNX Runtime runs 3 of the 3 parts"
+    note = "PyTorch runs tensat_dl_tests::halves; ONNX Runtime runs 3 of the 3 parts"
     assert note in fast.summary()
     for write in (fast.save, fast.report):
-        with pytest.raises(NothingOptimized, match="custom operators"):
+        with pytest.raises(NothingOptimized, match="PyTorch runs tensat_dl_tests::halves"):
             write(tmp_path / "faster.onnx")
     with pytest.warns(FallbackWarning, match=r"input input is float32\[3, 8\]"):
         assert fast(torch.randn(3, 8))["again"].shape == (3, 8)
@@ -131,3 +131,43 @@ def test_open_dimensions_are_left_to_the_module() -> None:
             between(), (torch.randn(4, 8),), dynamic_shapes={"input": {0: rows}}, **QUICK
         )
     assert fast.called == "module"
+
+
+class Inexact(nn.Module):  # type: ignore[misc]
+    """Functions that the exporter makes of others, which are off for small numbers, zeros and multiples."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2 + 1
+        return [
+            torch.log1p(x),
+            torch.expm1(x),
+            torch.atan2(x * 0, x),
+            x // 0.1,
+            x % 0.1,
+            torch.div(x, 0.1, rounding_mode="trunc"),
+            y @ y.t(),
+        ]
+
+
+class Integers(nn.Module):  # type: ignore[misc]
+    def forward(self, i: torch.Tensor) -> Any:
+        x = torch.tanh(i.double())
+        return [torch.div(i, 3, rounding_mode="floor"), i.prod(), i % 5, i // 7, x @ x.t()]
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "other"),
+    [
+        (Inexact(), torch.rand(4, 4), torch.tensor([[1e-6, -1e-8, 1.0, -0.5], [0.7, 2.0, -0.9, 1e-5]] * 2)),
+        (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4)),
+    ],
+)
+def test_operators_without_an_exact_translation_are_left_to_pytorch(
+    module: nn.Module, example: torch.Tensor, other: torch.Tensor
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(module, (example,), **QUICK)
+        assert fast.called == "optimized"
+        for ours, theirs in zip(fast(other), module(other), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0.0)

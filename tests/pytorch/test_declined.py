@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +65,6 @@ class MayCopy(nn.Module):
         return torch.tanh(x) * 2, x.contiguous()
 
 
-class ViewsItsResult(nn.Module):
-    def forward(self, x: torch.Tensor) -> Any:
-        y = torch.tanh(x)
-        return y, y[:, :2]
-
-
 class ViewsItsTable(nn.Module):
     """A tensor that is neither a parameter nor a buffer."""
 
@@ -85,16 +81,6 @@ class MayView(nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         return x.reshape(-1), torch.tanh(x)
-
-
-class Divides(nn.Module):
-    def forward(self, i: torch.Tensor) -> torch.Tensor:
-        return torch.div(i, 3, rounding_mode="floor") + i.sum()
-
-
-class Product(nn.Module):
-    def forward(self, i: torch.Tensor) -> torch.Tensor:
-        return i.prod() + i
 
 
 class PassesOn(nn.Module):
@@ -135,11 +121,13 @@ def line_of(comment: str) -> int:
         (nn.LogSigmoid(), "output 0 is not finite where the module's is, for large inputs"),
         (MayCopy(), "an output is an input or a copy of it, by how that lies in memory"),
         (Views(), "output 0 shares memory with an input"),
-        (ViewsItsResult(), "output 1 shares memory with output 0"),
         (ViewsItsTable(), "output 0 shares memory with an input or a weight"),
         (PassesOn(), "computes no tensor"),
-        (Custom(), r"PyTorch is the fastest between its custom operators, tensat_dl_tests::twice"),
-        (nn.Linear(4, 4).bfloat16(), "ONNX Runtime does not load it"),
+        (
+            Custom(),
+            r"PyTorch is the fastest between the operators that are left to it, tensat_dl_tests::twice",
+        ),
+        (nn.Linear(4, 4).bfloat16(), "ONNX Runtime does not load it: .*it computes in bfloat16"),
     ],
     ids=lambda p: type(p).__name__ if isinstance(p, nn.Module) else "",
 )
@@ -174,14 +162,79 @@ class Complex(nn.Module):
         (Strides(), torch.randn(8, 8), "output 0 differs by"),
         (Complex(), torch.randn(4, 8, dtype=torch.complex64), "ONNX Runtime has no complex numbers"),
         (MayView(), torch.randn(8, 4).t(), "output 0 shares memory with an input or a weight"),
-        (Divides(), torch.arange(32).reshape(4, 8), "aten::div of large integers is not exact"),
-        (Product(), torch.arange(32).reshape(4, 8), "aten::prod of large integers is not exact"),
     ],
 )
 def test_what_the_inputs_are_like_matters(module: nn.Module, x: torch.Tensor, reason: str) -> None:
     with pytest.warns(FallbackWarning, match=reason):
         fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
     torch.testing.assert_close(fast(x.t()), module(x.t()))
+
+
+class Appends(nn.Module):
+    def forward(self, x: torch.Tensor, seen: list[torch.Tensor]) -> torch.Tensor:
+        seen.append(x)
+        return torch.tanh(x) * 2
+
+
+class Replaces(nn.Module):
+    def forward(self, given: dict[str, torch.Tensor]) -> torch.Tensor:
+        given["x"] = torch.tanh(given["x"])
+        return given["x"] * 2
+
+
+@pytest.mark.parametrize(
+    ("module", "args"),
+    [
+        (Appends(), lambda: (torch.ones(4, 4), [])),
+        (Replaces(), lambda: ({"x": torch.ones(4, 4)},)),
+    ],
+)
+def test_a_container_among_the_inputs_that_changes(module: nn.Module, args: Callable[[], Any]) -> None:
+    example, ours, theirs = args(), args(), args()
+    with pytest.warns(FallbackWarning, match="it changes a list, a dictionary or another container"):
+        fast = tensat_dl.torch.optimize(module, example, **QUICK)
+    torch.testing.assert_close(fast(*ours), module(*theirs))
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(example, args())
+
+
+class FillsWhatIsMasked(nn.Module):
+    """As `nn.TransformerEncoder` does: one way where nothing is masked, another where something is."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting() or not mask.any():
+            return torch.tanh(x) * 2
+        return torch.where(mask[..., None], 0.0, torch.tanh(x) * 2)
+
+
+def test_a_mask_that_masks_nothing_masks_something_elsewhere() -> None:
+    module, x = FillsWhatIsMasked(), torch.randn(2, 5, 4)
+    mask = torch.zeros(2, 5, dtype=torch.bool)
+    with pytest.warns(FallbackWarning, match="output 0 differs"):
+        fast = tensat_dl.torch.optimize(module, (x, mask), **QUICK)
+    mask[1, 3:] = True
+    torch.testing.assert_close(fast(x, mask), module(x, mask))
+
+
+def test_places_where_parts_begin_stay_in_order() -> None:
+    bags = nn.EmbeddingBag(20, 8).requires_grad_(False).eval()
+    ids, offsets = torch.randint(20, (12,)), torch.tensor([0, 3, 5, 7])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(bags, (ids, offsets), **QUICK)
+        other = torch.tensor([0, 1, 1, 11])
+        torch.testing.assert_close(fast(ids, other), bags(ids, other))
+
+
+class Doubles(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x, (0, x.shape[1] % 2)).reshape(x.shape[0], 2, -1) + x[:, None, :1]
+
+
+def test_sizes_that_are_less_open_are_told() -> None:
+    sizes = {"x": {1: torch.export.Dim("n", min=4, max=64)}}
+    with pytest.warns(FallbackWarning, match="Not all values of n .* satisfy"):
+        tensat_dl.torch.optimize(Doubles(), (torch.randn(2, 8),), dynamic_shapes=sizes, **QUICK)
 
 
 PICKED: list[float] = []
