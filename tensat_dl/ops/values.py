@@ -13,7 +13,7 @@ from tensat_dl.core.diagnostics import Span, error
 from tensat_dl.core.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Of, Opaque, Sym
+from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, NotKnown, Of, Opaque, Sym
 
 #: Larger integers have no meaning anywhere, and squaring one again and again must come to an end.
 MAX_INTEGER = 10**100
@@ -178,7 +178,7 @@ def _dim(x: AnyType, i: Int) -> Int:
 
 def _set(items: tuple[Int, ...], index: Int, value: Int) -> tuple[Int, ...]:
     if not isinstance(index, int):
-        raise EvaluationError("the position is not known when rules are compiled")
+        raise NotKnown("the position is not known when rules are compiled")
     if not -len(items) <= index < len(items):
         raise EvaluationError(f"a list of {len(items)} has no element {index}")
     out = list(items)

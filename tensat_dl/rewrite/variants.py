@@ -18,7 +18,7 @@ from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.lists import INDEX, Many
-from tensat_dl.ops.symbolic import Condition, EvaluationError
+from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes
 from tensat_dl.ops.values import Absent, SymType
@@ -41,11 +41,13 @@ class Assignments:
     def __init__(
         self, rule: RewriteRule, infer: Inference, *, met: bool = False, any_length: bool = False
     ) -> None:
-        """Assignments under which a condition of the rule can't hold are left out with ``met``. A group or list rule
-        is for lists of unknown length with ``any_length``, else for one member."""
+        """Assignments under which a condition of the rule can't hold are left out with ``met``, and `NotKnown` is
+        raised where that is not known. A group or list rule is for lists of unknown length with ``any_length``, else
+        for one member."""
         self._rule = rule
         self._ops = infer.table
         self._places = axes_in_lists(rule, infer.table)
+        self._met = met
         self._ranks_only = [c for c in rule.conditions if is_about_ranks(c)]
         needed = _Needed(rule)
         self._early = [(c, needed(c)) for c in rule.conditions if met or needed.compares_ranks(c)]
@@ -83,8 +85,13 @@ class Assignments:
         known = variant.env.keys() | variant.types.keys()
         try:
             return any(names <= known and evaluate(c, variant.env) is False for c, names in self._early)
-        except EvaluationError:
+        except EvaluationError as e:
+            self._check_known(e)
             return True
+
+    def _check_known(self, error: EvaluationError) -> None:
+        if self._met and isinstance(error, NotKnown):
+            raise error
 
     def _form(self, node: PatternNode, variant: Variant) -> Form:
         ranks = [len(t.shape) for t in variant.operands(node, variant.env)]
@@ -104,6 +111,7 @@ class Assignments:
         except IllTyped as e:
             variant.ill_typed = e.message
         except EvaluationError as e:
+            self._check_known(e)
             variant.ill_typed = str(e)
 
 

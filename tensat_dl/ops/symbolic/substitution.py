@@ -78,7 +78,8 @@ def _substitute_condition(c: Condition, known: Mapping[Atom, Int]) -> Bool:
             return negate(substitute(c.args[0], known))
         case "every":
             item, length = c.args
-            return every(substitute(item, known), length)
+            inner = {a: x for a, x in known.items() if a != EACH}  # which it binds
+            return every(substitute(item, inner), length)
     return c
 
 

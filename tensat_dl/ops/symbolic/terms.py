@@ -155,6 +155,10 @@ class EvaluationError(Exception):
     span: Span | None = None
 
 
+class NotKnown(EvaluationError):
+    """An expression has a value, which depends on what is not known when rules are compiled."""
+
+
 def atom(*parts: Any) -> Sym:
     return Sym((((tuple(parts),), 1),))
 

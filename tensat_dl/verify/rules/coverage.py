@@ -174,7 +174,8 @@ class Coverage:
         self._look()
         for told, wide in ((True, True), (True, False), (False, False)):
             names = [n for n in self._where if self._is_told(n) is told and not n.startswith(_TYPES)]
-            yield from self._instances(self._rng.sample(names, len(names))[:MOST], wide)
+            names = sorted(self._rng.sample(names, len(names)), key=lambda n: n not in self._numbers)
+            yield from self._instances(names[:MOST], wide)
 
     def at(self, sampler: Sampler, places: Iterable[Assigned]) -> Iterator[Draw]:
         """Instances at ranks and axes that none has had."""

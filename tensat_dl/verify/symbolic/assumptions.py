@@ -255,6 +255,8 @@ def _quotient(p: Sym) -> Bool | None:
     m, n = sym.only_atom(a[1]), a[2]
     if m is None or m[0] != "dim" or not all(b[0] == "dim" for b in atoms_of(n)):
         return None
+    if any(k < 0 for k in sym.terms_of(n).values()):  # it may be negative, and so may q
+        return None
     return sym.equal(a[1], sym.mul(n, sym.atom("dim", (m, n), 0)))
 
 

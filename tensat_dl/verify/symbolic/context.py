@@ -143,8 +143,11 @@ class Context:
         return sym.add(quotient, inner), last
 
     def _below(self, p: Int, bound: Int) -> bool:
-        """Whether 0 <= p < bound, by the greatest values of indices."""
-        if any(k < 0 for _, k in sym.terms_of(p).items()):
+        """Whether 0 <= p < bound: by the greatest values of indices, where p grows with them."""
+        composed = (atoms_of(sym.atom(*a)) - {a} for m in sym.terms_of(p) for a in m)
+        if any(k < 0 for k in sym.terms_of(p).values()) or any(
+            not c.isdisjoint(self.extents) for c in composed
+        ):
             return self.known.holds(sym.all_of((sym.at_most(0, p), sym.at_most(sym.add(p, 1), bound))))
         greatest = p
         for a in sorted(atoms_of(p) & self.extents.keys(), key=repr):
@@ -162,7 +165,8 @@ class Context:
             if rest != 0 or inner == 1:
                 continue
             outer, rest = long_division(self.simple(self.extents[a]), inner)
-            if (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner)):
+            apart = (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner))
+            if apart and all(self.known.holds(sym.at_most(1, n)) for n in (outer, inner)):
                 raise Digits(a, (outer, inner))
 
     def _is_part(self, rest: Int, whole: Int) -> bool:

@@ -92,6 +92,7 @@ def about_members(conditions: Iterable[Bool]) -> tuple[list[Bool], Sequence[Cond
 
 
 def _varies(c: Condition) -> bool:
-    """Whether a condition is about the member in sight as it is about each."""
+    """Whether a condition is about the member in sight as it is about each. One that is about all members as well
+    would need another name for the index."""
     found = atoms_of(c)
-    return MEMBER in found and not any(a[0] in ("before", "after") for a in found)
+    return MEMBER in found and EACH not in found and not any(a[0] in ("before", "after") for a in found)

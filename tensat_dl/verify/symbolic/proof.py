@@ -8,7 +8,7 @@ SMT solver decides about integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -16,16 +16,16 @@ from math import factorial, prod
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, calls_of, is_every
+from tensat_dl.core.expression import base_of, calls_of, index_of, is_every
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
-from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Opaque
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, NotKnown, Opaque
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, compose
 from tensat_dl.ops.values import SymType
-from tensat_dl.rewrite.conditions import values_in
-from tensat_dl.rewrite.groups import instantiate, lists_apart
+from tensat_dl.rewrite.conditions import Facts, values_in
+from tensat_dl.rewrite.groups import instantiate, listed, lists_apart
 from tensat_dl.rewrite.source import MAX_RANK, Forms, Variant
 from tensat_dl.rewrite.variants import Assignments, differing
 from tensat_dl.verify.assigned import Assigned
@@ -45,6 +45,8 @@ from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
 #: Functions in expressions whose values do not depend on shapes.
 SHAPELESS = frozenset(("dtype", "is_float", "is_number", "holds"))
+#: Attributes that say what tensor a number fills.
+FILLED = frozenset((("fill", "shape"), ("fill", "dtype")))
 #: Unknown permutations of axes are tried one after the other, if there are no more than this.
 MOST_PERMUTATIONS = 24
 #: The most cases of a proof at one assignment.
@@ -84,10 +86,8 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
                 except Unproved:
                     if anywhere == rule:
                         raise
-        if rule.kind == "group":
-            for variant in Assignments(instantiate(rule, 2), infer, met=True).variants(RANKS):
-                if not variant.ill_typed and differing(variant):
-                    raise Unproved("its members may have different ranks")
+        if rule.index is not None:
+            _check_members(rule, infer)
         rule = lists_apart(rule)
         ranks: set[int] = set()
         terms = new_terms()
@@ -123,11 +123,49 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
                 places = [Assigned.by(v, rule) for v in variants[k:]]
                 reason = f"{e}, for {places[0]}" if rule.tensor_variables() else str(e)
                 raise Unproved(reason, places if rule.index is None else ()) from None
-    except AnyLength as e:
+    except (AnyLength, NotKnown) as e:
         raise Unproved(str(e)) from None
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
+
+
+def _check_members(rule: RewriteRule, infer: Inference) -> None:
+    """Raises `Unproved` for a group or list rule whose members may have different ranks, or different element types
+    where it asks for these: one member in sight stands for all."""
+    parts = (
+        *rule.conditions,
+        *(a.value for n in rule.nodes for a in n.attrs),
+        *(e for _, e in rule.target.lets),
+    )
+    about_types = any(call.fn in SHAPELESS for call in calls_of(parts)) or any(
+        n.op == "cast" for n in rule.nodes
+    )
+    expanded = listed if rule.takes_lists else instantiate
+    varying = {base_of(name) for name in expanded(rule, 2).tensor_variables() if index_of(name)}
+    # Members that no condition names are like the last.
+    whole = expanded(rule, max((k + 2 for k in _members_named(parts, varying)), default=2))
+    for variant in Assignments(whole, infer, met=True).variants(RANKS):
+        if variant.ill_typed:
+            continue
+        if differing(variant):
+            raise Unproved("its members may have different ranks")
+        facts = Facts()
+        facts.add(c for c in (*variant.premises, *variant.guards, *variant.facts) if isinstance(c, Condition))
+        types: dict[str, set[object]] = {}
+        for name in filter(index_of, whole.tensor_variables()):
+            types.setdefault(base_of(name), set()).add(facts.value(variant.types[name].dtype))
+        if about_types and any(len(found) > 1 for found in types.values()):
+            raise Unproved("its members may have different element types")
+
+
+def _members_named(tree: Any, lists: Collection[str]) -> Iterator[int]:
+    """The members of lists that expressions name by number."""
+    match tree:
+        case ex.Index(ex.Name(name), ex.Const(int(k))) if name in lists:
+            yield k
+    for part in ex.children(tree):
+        yield from _members_named(part, lists)
 
 
 def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:
@@ -144,8 +182,12 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
     decls = [infer.table[op] for op in infer.table.closure(n.op for n in rule.nodes)]
     ops = {d.name for d in decls if d.composition is None}
     numbers = all(
-        a.name in ("shape", "dtype") or not list(calls_of(a.value)) for n in rule.nodes for a in n.attrs
+        (n.op, a.name) in FILLED or not list(calls_of(a.value)) for n in rule.nodes for a in n.attrs
     ) and not any(_is_about_shapes(e) for _, e in rule.target.lets)
+    # Lists and axes are others at other ranks.
+    numbers = numbers and all(
+        (d.name, a.name) in FILLED or a.type not in ("ints", "axes", "axis") for d in decls for a in d.attrs
+    )
     scalars = all(
         a.value == ex.ListExpr((), span=a.value.span)
         for n in rule.nodes
@@ -160,10 +202,11 @@ def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:
 def _computes_with_shapes(definition: Any, ops: OpTable) -> bool:
     """Whether the numbers in a part of a composition's definition may be others for tensors of other shapes."""
     match definition:
-        case ex.KeywordArg("shape" | "dtype"):
-            return False
         case ex.Call(fn) if fn not in ops and fn not in SHAPELESS:
             return True
+        case ex.Call("fill", args, attrs):
+            kept = (args, tuple(k for k in attrs if ("fill", k.name) not in FILLED))
+            return any(_computes_with_shapes(part, ops) for part in kept)
     return any(_computes_with_shapes(part, ops) for part in ex.children(definition))
 
 
@@ -225,7 +268,7 @@ def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> list
         name: variant.chosen[name]
         for node in rule.source.nodes
         for attribute in node.attrs
-        if infer.table[node.op][attribute.name].type == "axes"
+        if node.op == "transpose"  # whose axes are a permutation
         for name in attribute.variables()
         if name in variant.chosen
     }

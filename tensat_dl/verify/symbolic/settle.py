@@ -51,15 +51,16 @@ def settle(difference: Value, context: Context) -> None:
 def _cases(v: Value, context: Context) -> Iterator[Condition]:
     """Conditions on which a value depends, and that are not decided."""
     yield from el.outer_guards(v)
-    for _, _, n in _stretched(v):
-        one = sym.equal(n, 1)
-        if isinstance(one, Condition) and context.known.truth(one) is None:
-            yield one
-    for a in _atoms(v):
-        if _is_limit(a):
-            order = sym.at_most(*a[1:])
-            if isinstance(order, Condition) and context.known.truth(order) is None:
-                yield order
+    ones = [sym.equal(n, 1) for _, _, n in _stretched(v)]
+    orders = [sym.at_most(*a[1:]) for a in _atoms(v) if _is_limit(a)]
+    for c in (*ones, *orders):
+        if isinstance(c, Condition) and not _is_bound(c, context) and context.known.truth(c) is None:
+            yield c
+
+
+def _is_bound(c: Condition, context: Context) -> bool:
+    """Whether a condition is about an index that a sum binds: it holds for some of its values, and not for others."""
+    return any(a[0] == "bound" or (a in context.extents and a not in context.free) for a in atoms_of(c))
 
 
 def _is_limit(a: Atom) -> bool:

@@ -240,17 +240,19 @@ class Applications:
         fixed: set[tuple[int, int]] = set()
         shapes = [sym.substitute(s, self.facts.known) for s in self.shapes]
         for step in self.steps:
-            linked: set[tuple[int, int]] = set()
             xs = [shapes[x] for x in step.operands]
             links = LINKS[step.op](xs, shapes[step.result], step.attrs) if step.op in LINKS else {}
             for j, own in links.items():
                 for x, k in zip(step.operands, own, strict=True):
                     if k is not None:
                         join((x, k), (step.result, j))
-                        linked.add((x, k))
-                linked.add((step.result, j))
-            for x in (*step.operands, step.result):
-                fixed.update((x, k) for k in range(len(self.shapes[x])) if (x, k) not in linked)
+            # One tensor may be several operands, and what one of them does not link has to stay.
+            for x, axes in zip(
+                (step.result, *step.operands), (links, *zip(*links.values(), strict=True)), strict=False
+            ):
+                fixed.update((x, k) for k in range(len(self.shapes[x])) if k not in axes)
+            if not links:
+                fixed.update((x, k) for x in step.operands for k in range(len(self.shapes[x])))
         for a, b in self.outputs:
             for k in range(len(self.shapes[a])):
                 join((a, k), (b, k))

@@ -140,9 +140,10 @@ class Z3Terms:
                 return z3.If(p >= q, *((p, q) if a[0] == "max" else (q, p)))
             case "select":
                 index = self.integer(a[2])
-                found = self.integer(a[1][-1])
-                for k, item in enumerate(a[1][:-1]):
-                    found = z3.If(index == k, self.integer(item), found)
+                found = z3.Int(repr(a), self.context)  # where there is no such item
+                for k, item in enumerate(a[1]):
+                    here = z3.Or(index == k, index == k - len(a[1]))
+                    found = z3.If(here, self.integer(item), found)
                 return found
         return z3.Int(repr(a), self.context)
 

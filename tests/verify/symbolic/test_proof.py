@@ -16,6 +16,7 @@ from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
 pytest.importorskip("z3")
 
 RULES = Path(__file__).parents[1] / "rules"
+FALSE = Path(__file__).parent / "false"
 #: False for integers alone.
 TRUE_OF_REALS = {"integer-quotients", "integer-means", "cast-div", "int-div-mul"}
 
@@ -61,6 +62,16 @@ def proved(rule: RewriteRule, path: str) -> str:
 def test_false_rule_is_not_proved(file: str, rule: RewriteRule) -> None:
     if rule.declared not in TRUE_OF_REALS:
         assert proved(rule, str(RULES / file)).startswith("no: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [(path, r) for path in sorted(map(str, FALSE.glob("*.tsr"))) for r in own(path)],
+    ids=lambda x: "" if isinstance(x, str) else x.name,
+)
+def test_a_rule_that_is_false_far_from_what_is_drawn_is_not_proved(path: str, rule: RewriteRule) -> None:
+    """Each is true of small instances, and has a step that a proof may not take."""
+    assert proved(rule, path).startswith("no: ")
 
 
 @pytest.mark.parametrize(
