@@ -195,6 +195,10 @@ class _Exporter:
                 self.encoder.tensors[i] = OnnxTensor(self._copied[i][0], node.type)
         elif node.op == "reshape" and self.elsewhere:
             self.encoder.tensors[i] = self._reshape(i)
+        elif node.op == "expand" and (shape := self._former_shape(node, "Expand")) is not None:
+            (j,) = node.inputs
+            value = self.writer.op("Expand", self.encoder.tensors[j].value, shape)
+            self.encoder.tensors[i] = OnnxTensor(value, node.type)
         else:
             try:
                 self.encoder.encode(i)
@@ -206,15 +210,19 @@ class _Exporter:
         """A reshape that fits other sizes of the open dimensions, too."""
         nodes, (j,) = self.graph.nodes, self.graph.nodes[i].inputs
         target = asked(lambda k: nodes[k].type.shape, j, i, self.graph.inputs, self.elsewhere)
-        if target is None:  # only the model's own reshape can say it, by a shape that the model computes
-            former = self.values.get(nodes[i].name)
-            producer = None if former is None else former.producer()
-            if producer is not None and producer.op_type == "Reshape":
-                value = self.writer.op("Reshape", self.encoder.tensors[j].value, producer.inputs[1])
+        if target is None:  # only the model's own reshape can say it
+            if (shape := self._former_shape(nodes[i], "Reshape")) is not None:
+                value = self.writer.op("Reshape", self.encoder.tensors[j].value, shape)
                 return OnnxTensor(value, nodes[i].type)
             target = list(nodes[i].type.shape)
         values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
         return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)
+
+    def _former_shape(self, node: Node, op_type: str) -> ir.Value | None:
+        """The shape that the model computes for a node of its own of this type; None if it has none."""
+        former = self.values.get(node.name) if self.elsewhere else None
+        producer = None if former is None else former.producer()
+        return producer.inputs[1] if producer is not None and producer.op_type == op_type else None
 
     def _copy(self, node: Node) -> list[ir.Value]:
         """An opaque node with other operands, which its subgraphs may take, too; the values that it gives."""

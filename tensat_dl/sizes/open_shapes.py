@@ -322,7 +322,19 @@ def fixed_sizes(
         if egraph.op[n] == "reshape" and not found[n]:
             c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
             found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
+        elif egraph.op[n] == "expand" and not found[n]:
+            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
+            new, old = egraph.types[c][0].shape, egraph.types[d][0].shape
+            found[n] = any(
+                stretched(old, new) != stretched(there[d], there[c]) for there in shapes if {c, d} <= there.keys()
+            )
     return found
+
+
+def stretched(old: Shape, new: Shape) -> Shape:
+    """The dimensions that an expansion writes down: of those that are the operand's own, 1."""
+    kept = (*[0] * (len(new) - len(old)), *old)
+    return tuple(1 if n == k else n for n, k in zip(new, kept, strict=True))
 
 
 def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:

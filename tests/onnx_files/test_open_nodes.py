@@ -141,6 +141,26 @@ def test_a_reshape_to_halves_keeps_the_shape_that_the_model_computes(tmp_path: P
         assert y.shape == (4, height // 2, 2, width // 2, 2)
 
 
+def test_an_expansion_keeps_the_shape_that_the_model_computes(tmp_path: Path) -> None:
+    """The sum of all rows, shifted, in the place of each row."""
+    nodes = [
+        make_node("Add", ["x", "shift"], ["moved"]),
+        make_node("ReduceSum", ["moved", "axis"], ["total"], keepdims=1),
+        make_node("Shape", ["x"], ["rows"], start=1, end=2),
+        make_node("Concat", ["axis", "rows", "axis"], ["parts"], axis=0),
+        make_node("Expand", ["total", "parts"], ["y"]),
+    ]
+    constants = [tensor("axis", [1], np.int64), random("shift", 8)]
+    made = model(nodes, [value("x", "batch", "rows", 8)], [value("y", "batch", "rows", 8)], constants, 18)
+    imported = import_model(saved(tmp_path, made), {"batch": 2, "rows": 6})
+    assert "expand" in operators(imported.graph)
+    assert rewriting(tmp_path, imported).status == "agrees"
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    for batch, rows in ((2, 6), (1, 9), (3, 1)):
+        (y,) = session.run(None, {"x": np.ones((batch, rows, 8), np.float32)})
+        assert y.shape == (batch, rows, 8)
+
+
 def test_a_reshape_is_fixed_if_it_would_be_written_for_another_shape(tmp_path: Path) -> None:
     """The rows of all sequences, [batch 40, 12], as [1, 40, 4, 3]: written by itself, this becomes
     [1, batch 40, 4, 3], although an equal e-node, of the input as [batch, 40, 4, 3], tells what would be right."""

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from tensat_dl.core.graph import TensorType
 from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Writing, renamed
 from tensat_dl.onnx.tensors import ONNX_DTYPES
-from tensat_dl.sizes.open_shapes import Asked, OfInput
+from tensat_dl.sizes.open_shapes import Asked, OfInput, stretched
 
 #: Stands for "to the end" in the stops of slices.
 END = 2**31 - 1
@@ -73,9 +73,7 @@ def _read_expand(r: Reading) -> int:
 
 def _write_expand(w: Writing) -> ir.Value:
     """A dimension that is not stretched is 1, so that it may have another size."""
-    old, new = w.xs[0].type.shape, w.attrs["shape"]
-    kept = (*[0] * (len(new) - len(old)), *old)
-    return w.op("Expand", w.x, w.ints(*(1 if n == k else n for n, k in zip(new, kept, strict=True))))
+    return w.op("Expand", w.x, w.ints(*stretched(w.xs[0].type.shape, w.attrs["shape"])))
 
 
 def _read_transpose(r: Reading) -> int:
