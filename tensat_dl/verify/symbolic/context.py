@@ -166,7 +166,8 @@ class Context:
                 continue
             outer, rest = long_division(self.simple(self.extents[a]), inner)
             apart = (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner))
-            if apart and all(self.known.holds(sym.at_most(1, n)) for n in (outer, inner)):
+            least = sym.at_most(1 if rest == 0 else 0, outer)
+            if apart and self.known.holds(least) and self.known.holds(sym.at_most(1, inner)):
                 raise Digits(a, (outer, inner))
 
     def _is_part(self, rest: Int, whole: Int) -> bool:
