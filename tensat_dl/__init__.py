@@ -128,7 +128,7 @@ def load(
 
 
 def optimize(
-    graph: Model,
+    model: Model,
     rules: Sequence[RewriteRule] | None = None,
     *,
     device: str | None = None,
@@ -165,7 +165,7 @@ def optimize(
     any, KeyboardInterrupt is raised.
 
     Args:
-        graph: What `load` returned.
+        model: What `load` returned.
         rules: These replace the rules that the model came with. Default: the model's.
         device: Minimise latency on this device; cuda: this machine's GPU. Default: None, h100; cpu for .onnx.
         measure: Measure operators and candidates on this machine (device cpu or cuda); keep a graph only if it
@@ -198,7 +198,7 @@ def optimize(
         progress: Show on standard error, in a notebook or a terminal, how far the run has come.
 
     Raises:
-        TypeError: ``graph`` is no `Model`, ``rules`` are names, or an option has a value of another type.
+        TypeError: ``model`` is no `Model`, ``rules`` are names, or an option has a value of another type.
         RefutedRule: a rule that was applied is false. ``result`` of the error is the answer that must not be used.
         Mismatch: the answer computes something else than the graph. ``result`` of the error is this answer.
         ValueError: an argument is out of range, two rules have the same name, the device is unknown, ``fuse`` is set
@@ -214,8 +214,8 @@ def optimize(
     from tensat_dl.run.options import Options
     from tensat_dl.run.refused import refusal
 
-    _check_model(graph, "optimize")
-    chosen = _rules_for(graph, rules)
+    _check_model(model, "optimize")
+    chosen = _rules_for(model, rules)
     options = Options(
         device=device,
         measure=measure,
@@ -238,10 +238,10 @@ def optimize(
         extract_time_limit=extract_time_limit,
         verify=verify,
         seed=seed,
-    ).aimed(graph.onnx is not None)
+    ).aimed(model.onnx is not None)
     with _progress(progress) as told:
-        result, _ = optimize_model(graph, options, told, rules=chosen)
-    wrong = refusal(result, graph.program.own_rules)
+        result, _ = optimize_model(model, options, told, rules=chosen)
+    wrong = refusal(result, model.program.own_rules)
     if wrong is not None:
         raise wrong
     return result
@@ -256,7 +256,7 @@ def _check_model(model: Model, function: str) -> None:
 
 def _rules_for(model: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
     """These rules, or the model's. Raises TypeError, ValueError."""
-    if any(isinstance(r, str) for r in rules or ()):
+    if any(not isinstance(r, RewriteRule) for r in rules or ()):
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
         )
@@ -329,8 +329,12 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
 
 
 def extract(egraph: EGraph, method: str = "exact", limits: ExtractLimits | None = None) -> Extraction:
-    """The cheapest acyclic choice of e-nodes of a priced e-graph. Raises `ExtractionError`."""
+    """The cheapest acyclic choice of e-nodes of a priced e-graph. Raises TypeError, `ExtractionError`."""
+    from tensat_dl.core.egraph import EGraph
     from tensat_dl.extract.api import extract as run
+
+    if not isinstance(egraph, EGraph):
+        raise TypeError(f"extract() takes an EGraph, not {type(egraph).__name__}")
 
     return run(egraph, method, limits)
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="Try a model N times more.",
 )
 @click.option("--job-time", type=Seconds(), metavar="S", help="End a model's job after S seconds.")
-@click.option("--job-memory", type=click.IntRange(1), metavar="MB", help="End a job that takes more memory.")
+@click.option("--job-memory", type=click.IntRange(1), metavar="MiB", help="End a job that takes more memory.")
 @rules_option
 @options("aim")
 @dims_option

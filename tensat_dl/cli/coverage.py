@@ -204,6 +204,8 @@ def _print(found: Covered, stream: TextIO) -> None:
 def _summary(found: Covered) -> str:
     from collections import Counter
 
+    from tensat_dl.core.diagnostics import counted
+
     counts = Counter(c.status for c in found.cells)
     told = ", ".join(f"{counts[s]:,} {word}" for s, word in STATUS.items() if counts[s])
-    return f"{len(found.cells):,} cells: {told}" if told else "0 cells"
+    return f"{counted(len(found.cells), 'cell')}: {told}" if told else "0 cells"

@@ -186,9 +186,9 @@ def counted(n: int, word: str, ending: str = "s") -> str:
     return f"{n:,} {plural(n, word, ending)}"
 
 
-def series(items: Sequence[str]) -> str:
+def series(items: Sequence[str], last: str = "and") -> str:
     """As in ``a, b and c``."""
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+    return f" {last} ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -14,24 +14,24 @@ from tensat_dl.discover.written import formatted
 FUNCTION = "fn"
 
 
-def holes_text(cells: Sequence[Cell], imports: Sequence[str] = (), prefix: str = "pass") -> str:
+def holes_text(cells: Sequence[Cell], imports: Sequence[str] = ()) -> str:
     """The file, with the files that it imports. What holds of several operators is one family of rules."""
     found: dict[tuple[str, Law], list[str]] = defaultdict(list)
     for cell in cells:
         for finding in cell.findings:
             if finding.status == "true":
                 found[cell.transformation, _of(finding.law, cell.op, FUNCTION)].append(cell.op)
-    rules = list(_rules(found, prefix))
+    rules = list(_rules(found))
     header = "// Found by `tensat-dl coverage`: true equations that no rules derived.\n\n"
     imported = "".join(f'import "{path}"\n' for path in imports)
     return formatted(header + imported + "\n".join(rules))
 
 
-def _rules(found: dict[tuple[str, Law], list[str]], prefix: str) -> Iterator[str]:
+def _rules(found: dict[tuple[str, Law], list[str]]) -> Iterator[str]:
     counts: dict[str, int] = defaultdict(int)
     for (transformation, law), ops in found.items():
         many = len(ops) > 1
-        name = f"{prefix}-{transformation}-{FUNCTION if many else ops[0].replace('_', '-')}"
+        name = f"pass-{transformation}-{FUNCTION if many else ops[0].replace('_', '-')}"
         counts[name] += 1
         if counts[name] > 1:
             name = f"{name}-{counts[name]}"

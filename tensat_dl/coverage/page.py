@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tensat_dl.core.diagnostics import series
 from tensat_dl.coverage.cells import Cell, Finding
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 
@@ -64,7 +65,7 @@ def page(cells: Sequence[Cell]) -> str:
         INTRODUCTION.format(
             operators=len(ops),
             transformations=len(names),
-            counts=f"Of {len(cells):,} cells, {', '.join(told[:-1])}{' and ' if told[1:] else ''}{told[-1]}.",
+            counts=f"Of {len(cells):,} cells, {series(told)}.",
         )
     ]
     lines += ["| transformation | of a tensor x |", "|---|---|"]

@@ -179,7 +179,7 @@ def _pad(f: OpTerms) -> Iterator[Question]:
             for j in axes:
                 right = around(None, f"set(b, {j}, 0)", f"set(a, {j}, 0)")(f(f.operands, own))
                 laws.append(Law(_inside(f, group, around(None), own), right))
-        yield _plainest(laws, "pad")
+        yield _plainest(laws)
 
 
 def _broadcast(f: OpTerms) -> Iterator[Question]:
@@ -313,7 +313,7 @@ def _channels(op: str) -> Callable[[OpTerms], Iterator[Question]]:
     return questions
 
 
-def _plainest(laws: Sequence[Law], op: str) -> Question:
+def _plainest(laws: Sequence[Law]) -> Question:
     """The laws, with one that is about zeros as the question."""
     first = next((law for law in laws if "value" not in law.left), laws[0])
     return (first, *(law for law in laws if law is not first))

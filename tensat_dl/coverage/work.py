@@ -6,7 +6,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,9 +80,11 @@ def coverage(
 ) -> Covered:
     """Examines cells, by operator and transformation. Ctrl-C ends it with those that are complete. ``again`` does not
     look at what is known."""
-    memo = Memo.at(_place(), "", not again)
+    memo = Memo.at(_place(), "", True)
     known = _Known.of(memo, sources)
     keys = [_key(ops, *w) for w in wanted]
+    for key in keys if again else ():
+        memo.known.pop(key, None)
     interrupted = False
     work = Work("tensat_dl.coverage.work:task_runner", (tuple(ops.values()), tuple(sources)), retries=RETRIES)
     with where.workers(work) as workers:
@@ -94,7 +96,7 @@ def coverage(
             _run(workers, left, memo.note, len(keys), progress)
             progress.phase("derive")
             laws = [a.law for key in keys for a in cell_of(memo.known[key]).findings if a.status == "true"]
-            tasks = {law: Derivation(law) for law in laws if not known.has(law)}
+            tasks = {law: Derivation(law) for law in laws if again or not known.has(law)}
             _run(workers, tasks, known.note, len(set(laws)), progress)
         except KeyboardInterrupt:
             interrupted = True
@@ -157,7 +159,7 @@ def _place() -> Path | None:
 
 def _key(ops: OpTable, op: str, transformation: str) -> str:
     """The key of a cell: the declarations of its operator, its equations, and how they are examined."""
-    own = [_declaration(ops[name]) for name in sorted(ops.closure([op]))]
+    own = [ops[name].meaning for name in sorted(ops.closure([op]))]
     asked = [
         [astuple(law) for law in q] for q in (*questions(ops[op], transformation), stated(op, transformation))
     ]
@@ -200,8 +202,3 @@ def cell_of(data: Any) -> Cell:
         texts = {name: tuple(a[name]) for name in ("rules", "counterexample")}
         findings.append(Finding(**{**a, "law": law, **texts}))
     return Cell(data["op"], data["transformation"], tuple(findings), data["reason"])
-
-
-def _declaration(decl: OpDecl) -> list[object]:
-    """What equations depend on."""
-    return [getattr(decl, f.name) for f in fields(decl) if f.name not in ("doc", "span", "flops")]

@@ -42,12 +42,6 @@ def chunks(candidates: Sequence[Equation], rules: Sequence[RewriteRule], ops: Op
     return found
 
 
-def underivable(candidates: Sequence[Equation], rules: Sequence[RewriteRule], ops: OpTable) -> list[Equation]:
-    """The candidates whose sides the rules do not make equal in a few iterations, in their order."""
-    derived = {c.key for chunk in chunks(candidates, rules, ops) for c in derivable(chunk, ops)}
-    return [c for c in candidates if c.key not in derived]
-
-
 def operators(c: Equation) -> frozenset[str]:
     """The operators of both sides."""
     return frozenset(n.op for side in (c.left, c.right) for n in side.nodes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tensat_dl.jobs.gpus import GPUS, cards, chosen
 from tensat_dl.jobs.host import Host
 from tensat_dl.jobs.job import Job, Reply, Work
+from tensat_dl.processes import cores
 
 #: A job that has begun, whom to tell, and whether it is to stop.
 _Begun = tuple[Job, Callable[[Reply], None], threading.Event]
@@ -79,4 +79,4 @@ def environments(work: Work, jobs: int | None) -> list[dict[str, str]]:
     if work.place == "gpu":
         kind = chosen(work.gpu, (card.name for card in cards()))
         return [{GPUS: card.number} for card in cards() if kind in (None, card.name)][:jobs]
-    return [{}] * (jobs or len(os.sched_getaffinity(0)))
+    return [{}] * (jobs or cores())

@@ -7,7 +7,6 @@ Nodes need the libraries of tensat-dl; its code is sent. A node with other versi
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import socket
 import sys
@@ -23,6 +22,7 @@ from tensat_dl.jobs.identity import environment
 from tensat_dl.jobs.job import Job, NoWorkersError, Reply, Work
 from tensat_dl.jobs.package import archive
 from tensat_dl.pickles import pickled
+from tensat_dl.processes import cores
 
 #: The address for a cluster that is started here.
 LOCAL = "local"
@@ -184,8 +184,7 @@ def _join(ray: Any, address: str, most: int | None) -> None:
     quiet = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": True}
     try:
         if address == LOCAL:
-            cores = most or len(os.sched_getaffinity(0))
-            ray.init(address=LOCAL, num_cpus=cores, include_dashboard=False, **quiet)
+            ray.init(address=LOCAL, num_cpus=most or cores(), include_dashboard=False, **quiet)
         else:
             if address != "auto":  # for which Ray looks itself; elsewhere it would try for many minutes
                 host, _, port = address.removeprefix("ray://").rpartition(":")

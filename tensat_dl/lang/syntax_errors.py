@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tensat_dl.core.diagnostics import Diagnostic, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, did_you_mean, series
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, ITEMS, RESERVED, STATEMENTS, words
 from tensat_dl.lang.unexpected import COMPARISONS, Place, clipped
@@ -98,9 +98,7 @@ def _expected(here: Place) -> str:
         names.append("an operator")
     if not names:
         return ""
-    return (
-        f"; expected {', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else f"; expected {names[0]}"
-    )
+    return f"; expected {series(names, 'or')}"
 
 
 def _word(terminal: str, here: Place) -> str:

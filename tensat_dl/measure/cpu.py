@@ -31,6 +31,7 @@ from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.model_files import save
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.processes import Failed, apart
+from tensat_dl.sizes.named import in_words
 from tensat_dl.verify.equivalence import Agreement
 from tensat_dl.verify.execute import available_memory
 from tensat_dl.verify.weights import draw_values
@@ -168,7 +169,7 @@ class ModelArena:
 
     def at(self, sizes: Mapping[str, int]) -> str:
         """These sizes of open dimensions, at which graphs can be timed then. Raises `Unfit`."""
-        name = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        name = in_words(sizes)
         try:
             return self._named(name, self._reference.feeds_at(sizes))
         except Incomparable as e:

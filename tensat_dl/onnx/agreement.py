@@ -21,6 +21,7 @@ from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes
+from tensat_dl.sizes.named import in_words
 from tensat_dl.verify.equivalence import Agreement
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Reference:
             try:
                 self._mix.append((varied, self._random(sizes, "")))
             except (Undrawable, Incomparable) as e:
-                raise Incomparable(f"with {_listed(varied)} {e}") from None
+                raise Incomparable(f"with {in_words(varied)} {e}") from None
 
     @classmethod
     def of(cls, imported: Imported, seed: int) -> Reference:
@@ -143,7 +144,7 @@ class Reference:
             found = self._compare(session, case)
             if found.status == "differs":
                 here, there = (
-                    _listed({name: sizes[name] for name in others}) for sizes in (self._dims, others)
+                    in_words({name: sizes[name] for name in others}) for sizes in (self._dims, others)
                 )
                 message = f"it is right for {here} only: with {there} {found.message}"
                 return Agreement("narrow", worst, message)
@@ -152,7 +153,7 @@ class Reference:
     @property
     def feeds_of_mix(self) -> list[tuple[str, dict[str, Array]]]:
         """Each of several sizes that the model is optimized for, in words, and inputs of these sizes."""
-        return [(_listed(sizes), case.values) for sizes, case in self._mix]
+        return [(in_words(sizes), case.values) for sizes, case in self._mix]
 
     def feeds_at(self, sizes: Mapping[str, int]) -> dict[str, Array]:
         """Random inputs of these sizes. Raises `Incomparable` if the original does not run on any."""
@@ -163,7 +164,7 @@ class Reference:
         """Other sizes to time at, all dimensions at once if the original runs so, and inputs of these sizes; None if
         there are none."""
         found = self._others()
-        return (_listed(found[-1][0]), found[-1][1].values) if found else None
+        return (in_words(found[-1][0]), found[-1][1].values) if found else None
 
     def _others(self) -> list[tuple[Mapping[str, int], _Case]]:
         """For each open dimension other sizes in its range at which the original runs, up to `FURTHER`, a prime and
@@ -257,7 +258,10 @@ class Reference:
             return Agreement(
                 "agrees", max((e for e, _ in found), default=0.0), "", "", max(limits, default=0.0)
             )
-        again = self._session.outputs(case.values)
+        try:
+            again = self._session.outputs(case.values)
+        except NotRunnable as e:
+            return Agreement("not compared", 0.0, f"the original does not run once more: {e}")
         for i in far:
             name, (error, _), limit = self._session.declared[i].name, found[i], limits[i]
             if relative_error(case.expected[i], again[i])[0] <= limit:  # the original repeats it
@@ -267,17 +271,20 @@ class Reference:
         return Agreement("not compared", 0.0, f"its output {name} is another one each time that it runs")
 
     def _plain(self, case: _Case) -> list[Any]:
-        """The original's outputs without ONNX Runtime's optimizations."""
+        """The original's outputs without ONNX Runtime's optimizations; with them, if it does not run so."""
         if case.plain is None:
-            case.plain = _session(self.path, optimized=False).outputs(case.values)
+            case.plain = case.expected
+            with suppress(Incomparable, NotRunnable):
+                case.plain = _session(self.path, optimized=False).outputs(case.values)
         return case.plain
 
     def _moved(self, case: _Case, i: int) -> list[Any]:
         """An output of the original as it is without optimizations, at another time, and for inputs that are changed
         a little."""
         if case.moved is None:
-            case.moved = [self._plain(case), self._session.outputs(case.values)]
+            case.moved = [self._plain(case)]
             with suppress(NotRunnable):
+                case.moved.append(self._session.outputs(case.values))
                 case.moved.append(self._session.outputs({n: nudged(x) for n, x in case.values.items()}))
         return [outputs[i] for outputs in case.moved]
 
@@ -308,10 +315,6 @@ def _is_prime(n: int) -> bool:
 def _prime(least: int) -> int:
     """The first prime that is not smaller."""
     return next(n for n in count(least) if _is_prime(n))
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _invalid(path: str) -> str:

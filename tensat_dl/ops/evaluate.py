@@ -11,7 +11,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
-from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, Opaque, Sym
+from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, NotKnown, Opaque, Sym
 from tensat_dl.ops.values import (
     FUNCTIONS,
     MAX_INTEGER,
@@ -227,7 +227,12 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
         left = _bool(evaluate(expr.left, env), expr.left)
         if left is (op == "or"):  # the other side may not even be defined: short-circuit
             return left
-        right = _bool(evaluate(expr.right, env), expr.right)
+        try:
+            right = _bool(evaluate(expr.right, env), expr.right)
+        except EvaluationError as e:
+            if isinstance(left, Condition):  # which may leave no need for the other side
+                raise NotKnown(str(e)) from None
+            raise
         return sym.all_of((left, right)) if op == "and" else sym.any_of((left, right))
     left, right = evaluate(expr.left, env), evaluate(expr.right, env)
     if type(left) is int and type(right) is int and op in _COMPARISONS:  # most often

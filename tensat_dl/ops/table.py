@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from tensat_dl.core import expression as ex
@@ -84,6 +84,11 @@ class OpDecl:
     opaque: bool
     composition: ex.Expr | None
     span: Span
+
+    @property
+    def meaning(self) -> list[object]:
+        """All of it that results depend on."""
+        return [getattr(self, f.name) for f in fields(self) if f.name not in ("doc", "span", "flops")]
 
     @property
     def min_inputs(self) -> int:

@@ -13,7 +13,7 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.kinds import not_a_word, words
 from tensat_dl.ops.lists import Many
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Of, Opaque
+from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown, Of, Opaque
 from tensat_dl.ops.table import INFIX, NEGATION, AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.values import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, unknown_tensor
 
@@ -22,17 +22,25 @@ T = TypeVar("T")
 
 class IllTyped(Exception):
     """An application violates a constraint. ``message`` is the constraint's own text, and continues a sentence such
-    as "matmul requires that ..". The constraint and the values of its names explain more."""
+    as "matmul requires that ..". The constraint and the values of its names explain more. ``unknown``: it may be met,
+    which is not known when rules are compiled."""
 
-    def __init__(self, message: str, condition: ex.Expr | None = None, env: Env | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        condition: ex.Expr | None = None,
+        env: Env | None = None,
+        unknown: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.condition = condition
         self.env: Env = env or {}
+        self.unknown = unknown
 
     def again(self) -> IllTyped:
         """The same, without the frames that it has come through."""
-        return type(self)(self.message, self.condition, self.env)
+        return type(self)(self.message, self.condition, self.env, self.unknown)
 
 
 class NotComputable(IllTyped):
@@ -123,7 +131,7 @@ def _infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[st
         except Absent:
             continue
         except EvaluationError as e:
-            raise IllTyped(f"{message} ({e})", stmt.value, env) from None
+            raise IllTyped(f"{message} ({e})", stmt.value, env, isinstance(e, NotKnown)) from None
     types = []
     try:
         for shape_expr, dtype_expr in zip(decl.shapes, decl.dtypes, strict=True):
@@ -137,7 +145,7 @@ def _infer(table: OpTable, op: str, inputs: Sequence[AnyType], attrs: Mapping[st
                     raise IllTyped(f"every dimension of the result is positive, and its shape is [{shown}]")
             types.append(SymType(dtype, tuple(shape)))
     except EvaluationError as e:
-        raise IllTyped(f"its shape can be computed ({e})") from None
+        raise IllTyped(f"its shape can be computed ({e})", unknown=isinstance(e, NotKnown)) from None
     return Typing(tuple(types), tuple(dict.fromkeys(found)))
 
 
@@ -167,7 +175,7 @@ class Inference:
 
     def __init__(self, table: OpTable) -> None:
         self.table = table
-        self._known: dict[tuple[Any, ...], Typing | str] = {}
+        self._known: dict[tuple[Any, ...], Typing | tuple[str, bool]] = {}
         self._constraints: dict[str, list[tuple[ex.Expr, tuple[int, ...]]]] = {}
         self._possible: dict[tuple[str, int, int, tuple[int, ...]], bool] = {}
 
@@ -178,12 +186,13 @@ class Inference:
             try:
                 known = infer(self.table, op, inputs, attrs)
             except IllTyped as e:
-                known = e.message
+                known = e.message, e.unknown
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             self._known[key] = known
-        if isinstance(known, str):
-            raise IllTyped(known)
+        if isinstance(known, tuple):
+            message, unknown = known
+            raise IllTyped(message, unknown=unknown)
         return known
 
     def possible(self, op: str, ranks: tuple[int, ...]) -> bool:
@@ -208,8 +217,8 @@ class Inference:
             return evaluate(expr, environment(decl, types, {})) is not False
         except Absent:
             return True
-        except EvaluationError:
-            return False
+        except EvaluationError as e:
+            return isinstance(e, NotKnown)
 
 
 def _tensor_constraints(decl: OpDecl) -> list[tuple[ex.Expr, tuple[int, ...]]]:
@@ -249,7 +258,8 @@ def _infer_composition(
     try:
         result = compose(decl, table, inputs, attrs, lambda t: t, scalar, apply)
     except EvaluationError as e:
-        raise NotComputable(f"its definition can be computed ({e})") from None
+        unknown = isinstance(e, NotKnown)
+        raise NotComputable(f"its definition can be computed ({e})", unknown=unknown) from None
     return Typing((SymType(result.dtype, result.shape),), tuple(dict.fromkeys(conditions)))
 
 
@@ -427,6 +437,8 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
             value = (value,) * a.length
         if a.type == "float" and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
+        if a.type == "bool" and isinstance(value, Condition):
+            raise NotKnown(f"whether `{expr.span.text}` is not known when rules are compiled")
         values[a.name] = value
     rank = len(inputs[0].shape) if inputs else len(values.get("shape", ()))
     for a in decl.attrs:

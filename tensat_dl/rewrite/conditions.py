@@ -208,6 +208,8 @@ def _excludes(known: Condition, c: Condition) -> bool:
     """Whether a value that is one of some words is not another word."""
     if known.kind != "or" or c.kind != "same" or any(k.kind != "same" for k in known.args):
         return False
+    if any(isinstance(x, Sym | Condition) for k in (c, *known.args) for x in k.args):
+        return False
     return all(len({*c.args} & {*k.args}) == 1 and _unknowns(k) == _unknowns(c) != [] for k in known.args)
 
 

@@ -22,7 +22,7 @@ from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNod
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.lists import INDEX, Many
-from tensat_dl.ops.symbolic import Condition, EvaluationError, Of, Opaque
+from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown, Of, Opaque
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults, unknown_attribute
 from tensat_dl.ops.values import AnyType, SymType, unknown_tensor
@@ -174,6 +174,7 @@ class Prefix:
     variant: Variant
     conditions: tuple[Condition, ...] = ()  #: under which these nodes are well-typed
     length: int = 0
+    strict: bool = False  #: whether `NotKnown` is raised where it is not known if a node is well-typed
     _longer: dict[tuple[object, ...], Prefix | None] = field(default_factory=dict)
 
     @property
@@ -211,13 +212,15 @@ class Prefix:
             attrs, equalities = _pattern_attrs(node, self.infer.table, attempt)
             equalities += placed
             typing = self.infer(node.op, attempt.operands(node, attempt.env), attrs)
-        except (IllTyped, EvaluationError):
+        except (IllTyped, EvaluationError) as e:
+            if self.strict and (isinstance(e, NotKnown) or (isinstance(e, IllTyped) and e.unknown)):
+                raise NotKnown(str(e)) from None
             return None
         attempt.source_attrs.append(attrs)
         attempt.bind(node.result, typing.types[0], node.result in varies)
         attempt.guards = self.variant.guards + equalities
         conditions = (*self.conditions, *equalities, *typing.conditions)
-        return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1)
+        return Prefix(self.rule, self.infer, attempt, conditions, self.length + 1, self.strict)
 
 
 def _placed(variant: Variant, name: str, axis: int) -> Condition:

@@ -53,7 +53,7 @@ class Assignments:
         self._early = [(c, needed(c)) for c in rule.conditions if met or needed.compares_ranks(c)]
         # The source of a group rule is matched for one member at a time: lists of one element, index 0.
         index = {rule.index: INDEX if any_length else 0} if rule.index else {}
-        self._start = Prefix(rule, infer, Variant({}, index, {}, any_length=any_length))
+        self._start = Prefix(rule, infer, Variant({}, index, {}, any_length=any_length), strict=met)
         self._done: set[Prefix] = set()
 
     def variants(self, forms: Forms) -> list[Variant]:
@@ -106,9 +106,11 @@ class Assignments:
             if any(evaluate(c, variant.env) is False for c in self._ranks_only):
                 raise IllTyped(UNMET)
             facts.add(source.conditions)
-            _meet(self._rule, self._ops, variant, facts)
+            _meet(self._rule, variant, facts)
             type_target(self._rule, source.infer, variant, facts)
         except IllTyped as e:
+            if self._met and e.unknown:
+                raise NotKnown(e.message) from None
             variant.ill_typed = e.message
         except EvaluationError as e:
             self._check_known(e)
@@ -154,7 +156,7 @@ def differing(variant: Variant) -> set[str]:
     return {index_of(n) for n in ranks if index_of(n) and ranks[n] != ranks[member(base_of(n), 0)]}
 
 
-def _meet(rule: RewriteRule, ops: OpTable, variant: Variant, facts: Facts) -> None:
+def _meet(rule: RewriteRule, variant: Variant, facts: Facts) -> None:
     """Adds the rule's own conditions to the guards. Raises `IllTyped` if they can't hold."""
     for expr in rule.conditions:
         condition = evaluate(expr, variant.env)

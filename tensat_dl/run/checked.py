@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.beside import beside, one_thread_each
@@ -10,16 +10,22 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Iteration
+from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
+from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.options import Options
 from tensat_dl.verify.ahead import Ahead
 from tensat_dl.verify.equivalence import Equivalence, compare
 from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
-from tensat_dl.verify.opaque_laws import assumed, on_trust, rules_applied, unsampled
+from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
+from tensat_dl.verify.rounding import rounded_jumps
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import verify_rules
+
+#: A note names at most so many tensors.
+NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +69,27 @@ def verified(
         return replace(checked, equivalence=refuted_by(trusted, exact), exact=exact)
     except KeyboardInterrupt:
         return replace(checked, interrupted=True)
+
+
+def notes_on(
+    before: Graph, after: Graph, ops: OpTable, extended: OpTable, used: Container[str], checked: Checked
+) -> list[str]:
+    """What is to be said of an answer that the rules ``used`` led to, whatever search found it. ``extended`` has the
+    answer's operators, too."""
+    return [
+        *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
+        *beyond_rules(before, ops),
+        *rounded_jumps(before, after, extended, used, checked.verdicts),
+        *(["interrupted: the result is not verified"] if checked.interrupted else []),
+    ]
+
+
+def beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
+    """A note about the tensors that have more dimensions than rules take, by their names."""
+    large = [i for i, n in enumerate(graph.nodes) if any(t.rank > MAX_RANK for t in n.types)]
+    if not large:
+        return []
+    names = node_names(graph, ops)
+    shown = ", ".join(names[i] for i in large[:NAMED])
+    more = f" and {len(large) - NAMED:,} more" if len(large) > NAMED else ""
+    return [f"rules take tensors of up to {MAX_RANK} dimensions, so none applies to {shown}{more}"]

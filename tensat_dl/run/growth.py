@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.diagnostics import plural, series
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Iteration, RuleStats, Stop
 
@@ -93,7 +93,7 @@ def reason_to_stop(
     ways.append(_RAISE[stop])
     return (
         f"rule {rule} brought {percent(most / whole)} of the new e-nodes, and a limit was reached: "
-        f"{', '.join(ways[:-1])} or {ways[-1]}"
+        f"{series(ways, 'or')}"
     )
 
 

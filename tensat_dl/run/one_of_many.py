@@ -6,7 +6,6 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -32,7 +31,7 @@ from tensat_dl.why.origin import is_path
 
 #: Errors that say what is wrong with a model or with what is asked for it.
 _KNOWN = (
-    TsrError, UnknownDeviceError, ProfileError, GpuError, RuleAlarm, ExplorationError, ExtractionError, ValueError,
+    TsrError, UnknownDeviceError, ProfileError, GpuError, RuleAlarm, ExplorationError, ExtractionError,
 )  # fmt: skip
 
 
@@ -69,14 +68,21 @@ def optimizer(
         _use(profiles)
 
     def answer(asked: ToOptimize, root: str = "") -> Answered:
+        def refused(e: Exception) -> Answered:
+            said = e.render() if isinstance(e, TsrError) else str(e)
+            return Answered({"status": "refused", "message": said.replace(root, "") if root else said}, {})
+
         try:
             model = _read(asked, packs, root)
-            result = _optimized(model, asked.narrowed(options))
+            chosen = asked.narrowed(options).aimed(model.onnx is not None)
+        except (*_KNOWN, ValueError) as e:  # sizes or options that are not this model's
+            return refused(e)
+        try:
+            result, _ = optimize_model(model, chosen)
             check_usable(result, model.program.own_rules)
             files = _files(model, result, asked.output)
         except _KNOWN as e:
-            said = e.render() if isinstance(e, TsrError) else str(e)
-            return Answered({"status": "refused", "message": said.replace(root, "") if root else said}, {})
+            return refused(e)
         return Answered(_facts(result), files)
 
     return answer
@@ -103,10 +109,6 @@ def _read(asked: ToOptimize, packs: tuple[str, ...], root: str) -> Model:
     )
 
 
-def _optimized(model: Model, options: Options) -> Result:
-    return optimize_model(model, options.aimed(model.onnx is not None))[0]
-
-
 def _files(model: Model, result: Result, output: str) -> dict[str, bytes]:
     name = Path(output).name
     if not is_onnx(output):
@@ -129,8 +131,8 @@ def _facts(result: Result) -> dict[str, Any]:
     }
     if timed is not None:
         facts["status"] = "unchanged" if timed.winner is None else "faster"
-        with suppress(AttributeError):  # nothing was timed
-            facts["measured_ms"] = [timed.before.median_ms, timed.after.median_ms]  # type: ignore[union-attr]
+        if timed.before is not None and timed.after is not None:
+            facts["measured_ms"] = [timed.before.median_ms, timed.after.median_ms]
     if result.parts:
         assert result.buckets is not None
         facts |= {"status": "faster", "buckets": result.buckets.to_json()}

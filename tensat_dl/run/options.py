@@ -147,7 +147,7 @@ class Options:
         None, "search", "Stop exploring after {} seconds.", "S", 0, unit="seconds"
     )
     max_memory: int | None = _option(
-        *(4096, "search", "Stop exploring at this resident memory.", "MB", 1), unit="MiB", none="unlimited"
+        *(4096, "search", "Stop exploring at this resident memory.", "MiB", 1), unit="MiB", none="unlimited"
     )
     cycles: Cycles = _option(  # noqa: RUF009 (it makes a field)
         "none",

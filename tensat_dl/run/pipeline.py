@@ -14,11 +14,9 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.fuse.fuse import extended
-from tensat_dl.lang.node_names import node_names
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.table import OpTable
-from tensat_dl.rewrite.source import MAX_RANK
-from tensat_dl.run.checked import Checked, verified
+from tensat_dl.run.checked import Checked, notes_on, verified
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.named_sizes import settled
 from tensat_dl.run.options import Options
@@ -30,12 +28,7 @@ from tensat_dl.sizes.answers import OtherSizes
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.sizes.resized import Resized
 from tensat_dl.verify.ahead import ahead
-from tensat_dl.verify.opaque_laws import UNSAMPLED
-from tensat_dl.verify.rounding import rounded_jumps
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
-
-#: A note names at most so many tensors.
-NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +134,10 @@ def _optimized(
         times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
             *false,
-            *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
             *([bound] if bound else []),
-            *beyond_rules(graph, ops),
             *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
             *answer.notes,
-            *rounded_jumps(graph, answer.after.graph, table, answer.used, checked.verdicts),
-            *(["interrupted: the result is not verified"] if checked.interrupted else []),
+            *notes_on(graph, answer.after.graph, ops, table, answer.used, checked),
         ),
         rules=given,
         rules_used=tuple(answer.used.items()),
@@ -190,17 +180,6 @@ def explain(
     except NoWay as e:
         found = Explanation((), e.message)
     return replace(found, name=graph.name, device=options.target)
-
-
-def beyond_rules(graph: Graph, ops: OpTable) -> list[str]:
-    """A note about the tensors that have more dimensions than rules take, by their names."""
-    large = [i for i, n in enumerate(graph.nodes) if any(t.rank > MAX_RANK for t in n.types)]
-    if not large:
-        return []
-    names = node_names(graph, ops)
-    shown = ", ".join(names[i] for i in large[:NAMED])
-    more = f" and {len(large) - NAMED:,} more" if len(large) > NAMED else ""
-    return [f"rules take tensors of up to {MAX_RANK} dimensions, so none applies to {shown}{more}"]
 
 
 def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> Answer:

@@ -23,12 +23,11 @@ from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.measure.machine import Outcome
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.checked import Checked, verified
+from tensat_dl.run.checked import Checked, notes_on, verified
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import aligned
 from tensat_dl.run.search import Setup, Unfit
-from tensat_dl.verify.opaque_laws import UNSAMPLED
 from tensat_dl.why.steps import INTERRUPTED, Explanation, missing
 from tensat_dl.why.way import evaluated
 
@@ -79,8 +78,7 @@ def optimize_graph_by_graph(
         same = not missing(after.graph, graph)
         steps = Explanation(()) if same else _explained(walk, asked.rules, model, options.seed, progress)
         steps = replace(steps, name=graph.name, device=options.target)
-    notes += [f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED]
-    notes += ["interrupted: the result is not verified"] if checked.interrupted else []
+    notes += notes_on(graph, after.graph, asked.ops, table, used, checked)
     result = Result(
         options=options,
         before=before,

@@ -326,7 +326,9 @@ def fixed_sizes(
             c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
             new, old = egraph.types[c][0].shape, egraph.types[d][0].shape
             found[n] = any(
-                stretched(old, new) != stretched(there[d], there[c]) for there in shapes if {c, d} <= there.keys()
+                stretched(old, new) != stretched(there[d], there[c])
+                for there in shapes
+                if {c, d} <= there.keys()
             )
     return found
 

@@ -74,7 +74,7 @@ def optimize(
             the inputs, or ``sizes`` are no sizes of an open dimension.
         TsrError: rules that can't be read.
     """
-    if isinstance(rules, str):
+    if isinstance(rules, str | PathLike):
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
     for name, value, kind in (
         ("frozen", frozen, bool),

@@ -43,3 +43,13 @@ def test_bad_input_is_a_sentence(arguments: tuple[object, ...], message: str) ->
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_again_keeps_what_is_known_of_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "cells.json"
+    monkeypatch.setattr("tensat_dl.coverage.work._place", lambda: place)
+    asked = ("--by", "scale", "--from", "transpose", "--jobs", 1)
+    for again, ops in (((), "neg"), (("--again",), "abs")):
+        invoke("coverage", *again, "--ops", ops, *asked)
+    known = json.loads(place.read_text(encoding="utf-8"))["known"]
+    assert {data["op"] for data in known.values() if "op" in data} == {"neg", "abs"}

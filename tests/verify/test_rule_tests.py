@@ -100,3 +100,18 @@ def test_known_values_are_compared(rule: str, before: str, applies: bool, tmp_pa
     path.write_text(f"{rule}test {name} {{\n{INPUT}  output {before}\n  => unchanged\n}}\n")
     program = load_program(str(path))
     assert ("should stay unchanged" in outcome(program)) == applies
+
+
+@pytest.mark.parametrize(("rows", "applies"), [(7, False), (700, True)])
+@pytest.mark.parametrize("condition", ["(dim(x, 0) < 700) != true", "(dim(x, 0) < 700) == (dim(x, 1) > 2)"])
+def test_conditions_are_compared_by_their_truth(
+    condition: str, rows: int, applies: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "rule.tsr"
+    given = f"  input x : f32[{rows}, 2]\n"
+    after = f"{given}  output relu(x)" if applies else "unchanged"
+    path.write_text(
+        f"rule r {{ relu(relu(x)) where rank(x) == 2, {condition} => relu(x) }}\n"
+        f"test r {{\n{given}  output relu(relu(x))\n  => {after}\n}}\n"
+    )
+    assert outcome(load_program(str(path))) == ""

@@ -17,6 +17,11 @@ def equal(a: Any, b: Any) -> Bool:
         return all_of(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, tuple) or isinstance(b, tuple):
         raise EvaluationError("a list is compared with something that is not a list")
+    if isinstance(a, Condition) or isinstance(b, Condition):
+        p, q = (equal(x, True) if isinstance(x, Opaque) else x for x in (a, b))
+        if not (isinstance(p, bool | Condition) and isinstance(q, bool | Condition)):
+            return False
+        return any_of((all_of((p, q)), all_of((negate(p), negate(q)))))
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         return True if a == b else Condition("same", tuple(sorted((a, b), key=repr)))
     if isinstance(a, Sym) or isinstance(b, Sym):

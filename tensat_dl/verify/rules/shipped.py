@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from tensat_dl import resources
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.rules.verdict import Aspect, Counterexample, Status, Verdict
 
 #: Operators that every rule's instances have.
@@ -34,7 +34,7 @@ def statement(rule: RewriteRule, ops: OpTable) -> str:
     """All that a verdict on a rule depends on but the checker: the rule and its operators. Places in files, comments
     and other rules make no difference."""
     text = (rule.name, rule.content, [c.span.text for c in rule.conditions])
-    declared = [_declaration(ops[op]) for op in sorted(ops.closure((*_LEAVES, *(n.op for n in rule.nodes))))]
+    declared = [ops[op].meaning for op in sorted(ops.closure((*_LEAVES, *(n.op for n in rule.nodes))))]
     return repr((text, declared))
 
 
@@ -59,10 +59,6 @@ def written(rule: RewriteRule, ops: OpTable, verdict: Verdict) -> str:
 
 def _digest(rule: RewriteRule, ops: OpTable) -> str:
     return hashlib.sha256(statement(rule, ops).encode()).hexdigest()[:20]
-
-
-def _declaration(decl: OpDecl) -> Any:
-    return [getattr(decl, f.name) for f in fields(decl) if f.name not in ("doc", "span", "flops")]
 
 
 @cache

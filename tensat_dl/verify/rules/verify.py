@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from tensat_dl.jobs.job import Job, Work
 from tensat_dl.jobs.run import Where, done
 from tensat_dl.kept import code_digest, folder
 from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.processes import cores
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library, read_verdict, statement
 from tensat_dl.verify.rules.verdict import Verdict
@@ -81,7 +81,7 @@ def _examined(
     Rules whose jobs fail are examined in this process.
     """
     left = set(range(len(rules)))
-    suits = min(len(os.sched_getaffinity(0)), len(rules) // SHARE)
+    suits = min(cores(), len(rules) // SHARE)
     if where is not None or suits >= 2:
         where = where or Where(suits)
         work = Work("tensat_dl.verify.rules.verify:examiner", (tuple(ops.values()), seed, proofs))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from math import isinf
+from math import isinf, isnan
 from typing import Any
 
 from tensat_dl.core.graph import INTEGERS
@@ -18,6 +18,7 @@ from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import applied, clauses_of, is_integer, only_factor
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 Index = tuple[Int, ...]
 
@@ -143,11 +144,11 @@ class Context:
         return sym.add(quotient, inner), last
 
     def _below(self, p: Int, bound: Int) -> bool:
-        """Whether 0 <= p < bound: by the greatest values of indices, where p grows with them."""
-        composed = (atoms_of(sym.atom(*a)) - {a} for m in sym.terms_of(p) for a in m)
-        if any(k < 0 for k in sym.terms_of(p).values()) or any(
-            not c.isdisjoint(self.extents) for c in composed
-        ):
+        """Whether 0 <= p < bound: by the greatest values of indices, where p is made of these and of sizes alone, and
+        grows with them."""
+        atoms = {a for m in sym.terms_of(p) for a in m}
+        plain = all(a in self.extents or a[0] == "dim" or sym.is_sum_of_dimensions(a) for a in atoms)
+        if not plain or any(k < 0 for k in sym.terms_of(p).values()):
             return self.known.holds(sym.all_of((sym.at_most(0, p), sym.at_most(sym.add(p, 1), bound))))
         greatest = p
         for a in sorted(atoms_of(p) & self.extents.keys(), key=repr):
@@ -270,6 +271,9 @@ class Context:
             return self._limited(fn, args)
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
+        divisor = _of_sizes(*args) if fn == "inverse" else None
+        if divisor is not None and not self.known.decide(sym.negate(sym.equal(divisor, 0))):
+            raise Inexpressible("a divisor that is made of sizes is 0 for some")
         return applied(fn, args)
 
     def _limited(self, fn: str, args: Sequence[Value]) -> Value:
@@ -355,10 +359,33 @@ class Context:
             return el.integer(x)
         if isinf(x):
             return el.infinity(1 if x > 0 else -1)
+        if isnan(x):
+            raise Inexpressible("it is about what is not a number")
         try:
             return el.number(meant(float(x)))
         except ValueError:
             return el.single(Symbol(("float", repr(x))))
+
+
+def _of_sizes(v: Value) -> Int | None:
+    """An unknown number that is made of sizes alone, as such."""
+    out: Int = 0
+    for t, c in v.terms:
+        if t.guards or t.over or c.denominator != 1:
+            return None
+        monomial: Int = int(c)
+        for f, n in t.factors:
+            if (
+                not isinstance(f, Symbol)
+                or not is_integer(f.atom)
+                or f.atom[0] in ("index", "bound")
+                or n < 1
+            ):
+                return None
+            for _ in range(n):
+                monomial = sym.mul(monomial, sym.atom(*f.atom))
+        out = sym.add(out, monomial)
+    return out if isinstance(out, Sym) else None
 
 
 def is_last(p: Int) -> bool:

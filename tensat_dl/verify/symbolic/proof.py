@@ -17,7 +17,7 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import base_of, calls_of, index_of, is_every
-from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.core.rule import Attribute, RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, NotKnown, Opaque
@@ -45,6 +45,10 @@ from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 RANKS = Forms(tuple(range(MAX_RANK + 1)))
 #: Functions in expressions whose values do not depend on shapes.
 SHAPELESS = frozenset(("dtype", "is_float", "is_number", "holds"))
+#: Functions that negative numbers do not have, and operators with a root of what is never negative.
+PARTIAL = frozenset(("sqrt", "rsqrt", "log"))
+WHOLE_POWERS = range(-8, 9)
+NORMS = frozenset(("batchnorm", "layernorm", "rmsnorm"))
 #: Attributes that say what tensor a number fills.
 FILLED = frozenset((("fill", "shape"), ("fill", "dtype")))
 #: Unknown permutations of axes are tried one after the other, if there are no more than this.
@@ -76,6 +80,8 @@ class ProvedFor:
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
+    if _is_partial(rule.target, infer) and not _is_partial(rule.source, infer, NORMS):
+        raise Unproved("its target has roots or logarithms, of numbers that may be negative")
     try:
         if _is_pointwise(rule, infer):
             anywhere = replace(rule, conditions=tuple(c for c in rule.conditions if not _is_about_shapes(c)))
@@ -143,6 +149,10 @@ def _check_members(rule: RewriteRule, infer: Inference) -> None:
     )
     expanded = listed if rule.takes_lists else instantiate
     varying = {base_of(name) for name in expanded(rule, 2).tensor_variables() if index_of(name)}
+    # What says something of some members alone is not seen in so few.
+    assert rule.index is not None
+    alike = tuple(c for c in rule.conditions if _is_of_each(c, varying, rule.index))
+    rule, parts = replace(rule, conditions=alike), (*alike, *parts[len(rule.conditions) :])
     # Members that no condition names are like the last.
     whole = expanded(rule, max((k + 2 for k in _members_named(parts, varying)), default=2))
     for variant in Assignments(whole, infer, met=True).variants(RANKS):
@@ -159,6 +169,20 @@ def _check_members(rule: RewriteRule, infer: Inference) -> None:
             raise Unproved("its members may have different element types")
 
 
+def _is_of_each(tree: Any, lists: Collection[str], index: str) -> bool:
+    """Whether a condition is about each member as it is about any other, those aside that it names by number."""
+    match tree:
+        case ex.Index(ex.Name(name), ex.Name(place)) if name in lists:
+            return place == index
+        case ex.Index(ex.Name(name), ex.Const(int(k))) if name in lists:
+            return k >= 0
+        case ex.Name(name):
+            return name != index and name not in lists
+        case ex.EachIn():
+            return False
+    return all(_is_of_each(part, lists, index) for part in ex.children(tree))
+
+
 def _members_named(tree: Any, lists: Collection[str]) -> Iterator[int]:
     """The members of lists that expressions name by number."""
     match tree:
@@ -166,6 +190,23 @@ def _members_named(tree: Any, lists: Collection[str]) -> Iterator[int]:
             yield k
     for part in ex.children(tree):
         yield from _members_named(part, lists)
+
+
+def _is_partial(side: Side, infer: Inference, also: Collection[str] = ()) -> bool:
+    """Whether a side has functions that not all numbers have, or operators that are ``also`` such."""
+    return any(_applies_partial(n.op, n.attrs, infer.table, also) for n in side.nodes)
+
+
+def _applies_partial(
+    op: str, attrs: Sequence[Attribute | ex.KeywordArg], ops: OpTable, also: Collection[str]
+) -> bool:
+    if op == "power":
+        exponents = (a.value for a in attrs if a.name == "exponent")
+        return not any(isinstance(v, ex.Const) and v.value in WHOLE_POWERS for v in exponents)
+    if op in PARTIAL or op in also:
+        return True
+    calls = [c for c in calls_of(ops[op].composition) if c.fn in ops] if op in ops else []
+    return any(_applies_partial(c.fn, c.attrs, ops, also) for c in calls)
 
 
 def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:

@@ -102,6 +102,8 @@ class Z3Terms:
     def _word(self, x: Any) -> Any:
         if isinstance(x, Opaque):
             return z3.Int(repr(x.atom), self.context)
+        if isinstance(x, Sym | Condition):  # which may be any
+            return z3.Int(repr(x), self.context)
         return z3.IntVal(self._words.setdefault(x, len(self._words)), self.context)
 
     def integer(self, x: Int) -> Any:
