@@ -80,11 +80,12 @@ def command(
 
 
 def _file_of(name: str) -> str:
-    """The path of a file, or of the pack of this name. Raises `TsrError` for what looks like the name of a pack."""
+    """The path of a file ("-": standard input), or of the pack of this name. Raises `TsrError` for what looks like the
+    name of a pack."""
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.lang.library import folder, packs
 
-    if Path(name).exists() or Path(name).name != name or Path(name).suffix:
+    if name == "-" or Path(name).exists() or Path(name).name != name or Path(name).suffix:
         return name
     if name not in packs():
         hint = did_you_mean(name, packs()) or "files of rules and graphs end in .tsr"
