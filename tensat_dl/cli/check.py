@@ -80,8 +80,8 @@ def command(
 
 
 def _file_of(name: str) -> str:
-    """The path of a file ("-": standard input), or of the pack of this name. Raises `TsrError` for what looks like the
-    name of a pack."""
+    """The path of a file ("-": standard input), or of the pack of this name. Raises `TsrError` for what looks like
+    the name of a pack."""
     from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
     from tensat_dl.lang.library import folder, packs
 

@@ -147,7 +147,7 @@ class Context:
         """Whether 0 <= p < bound: by the greatest values of indices, where p is made of these and of sizes alone, and
         grows with them."""
         atoms = {a for m in sym.terms_of(p) for a in m}
-        plain = all(a in self.extents or a[0] == "dim" or sym.is_sum_of_dimensions(a) for a in atoms)
+        plain = all(a in self.extents or _is_natural(a) for a in atoms)
         if not plain or any(k < 0 for k in sym.terms_of(p).values()):
             return self.known.holds(sym.all_of((sym.at_most(0, p), sym.at_most(sym.add(p, 1), bound))))
         greatest = p
@@ -168,7 +168,7 @@ class Context:
             outer, rest = long_division(self.simple(self.extents[a]), inner)
             apart = (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner))
             least = sym.at_most(1 if rest == 0 else 0, outer)
-            if apart and self.known.holds(least) and self.known.holds(sym.at_most(1, inner)):
+            if apart and outer != 0 and self.known.holds(least) and self.known.holds(sym.at_most(1, inner)):
                 raise Digits(a, (outer, inner))
 
     def _is_part(self, rest: Int, whole: Int) -> bool:
@@ -365,6 +365,15 @@ class Context:
             return el.number(meant(float(x)))
         except ValueError:
             return el.single(Symbol(("float", repr(x))))
+
+
+def _is_natural(a: Atom) -> bool:
+    """Whether a number is made of sizes alone, and none of them is taken away."""
+    if a[0] == "dim" or sym.is_sum_of_dimensions(a):
+        return True
+    return a[0] in ("div", "mod", "max", "min") and all(
+        k > 0 and all(map(_is_natural, m)) for p in a[1:] for m, k in sym.terms_of(p).items()
+    )
 
 
 def _of_sizes(v: Value) -> Int | None:
