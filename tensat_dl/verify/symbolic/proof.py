@@ -131,6 +131,8 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
                 raise Unproved(reason, places if rule.index is None else ()) from None
     except (AnyLength, NotKnown) as e:
         raise Unproved(str(e)) from None
+    except RecursionError:
+        raise Unproved("its indices are taken apart without end") from None
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
