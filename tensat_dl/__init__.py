@@ -256,6 +256,8 @@ def _check_model(model: Model, function: str) -> None:
 
 def _rules_for(model: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
     """These rules, or the model's. Raises TypeError, ValueError."""
+    from tensat_dl.core.rule import RewriteRule
+
     if any(not isinstance(r, RewriteRule) for r in rules or ()):
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
