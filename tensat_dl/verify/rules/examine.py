@@ -18,13 +18,14 @@ from tensat_dl.engine.compile import compile_rule, variants_of
 from tensat_dl.engine.schema import Schema
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.ops.symbolic import EvaluationError
+from tensat_dl.ops.symbolic import EvaluationError, NotKnown
 from tensat_dl.ops.table import AttrDecl, OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import Env
 from tensat_dl.rewrite.conditions import UNMET
 from tensat_dl.rewrite.groups import instantiate, listed
 from tensat_dl.rewrite.source import MAX_RANK, Forms
+from tensat_dl.rewrite.variants import Assignments
 from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly, either, operations_of
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.aspects import aspects_of
@@ -420,10 +421,17 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
     problems: list[Diagnostic] = []
     with collected(problems):
         schema = Schema(ops)
-        found = schema.variants(rule if rule.index is None else instantiate(rule, 2), ANY_RANKS)
+        one = rule if rule.index is None else instantiate(rule, 2)
+        found = schema.variants(one, ANY_RANKS)
         if not found:
-            hint = f"rules are about tensors of at most {MAX_RANK} dimensions"
-            return [Diagnostic(f"the source of rule `{rule.name}` never type-checks", rule.span, hint)]
+            message = f"the source of rule `{rule.name}` never type-checks"
+            try:
+                Assignments(one, Inference(ops), met=True).variants(ANY_RANKS)
+            except NotKnown as e:
+                return [Diagnostic(f"{message}: {e}", rule.span)]
+            return [
+                Diagnostic(message, rule.span, f"rules are about tensors of at most {MAX_RANK} dimensions")
+            ]
         reasons = [v.ill_typed for v in found]
         met = [v.env for v in found if v.ill_typed != UNMET]
         if all(reasons) and met:
