@@ -1,8 +1,8 @@
 """Writes the generated parts of the documents: ``python docs/generate.py`` (``--check`` only compares).
 
 docs/language.md has a table of the functions that expressions may call, and a list of the operators that
-``rules/ops.tsr`` declares. docs/costs.md has a table of the devices. README.md, docs/results.md and docs/scale.md have
-tables of benchmark results (``tensat-dl bench NAME --json benchmarks/NAME.json``).
+``rules/ops.tsr`` declares. docs/costs.md has a table of the devices. README.md, docs/results.md and docs/scale.md
+have tables of benchmark results (``tensat-dl bench NAME --json benchmarks/NAME.json``).
 """
 
 from __future__ import annotations
