@@ -27,13 +27,6 @@ from typing import Any
 
 from tensat_dl.pickles import pickled, unpickled
 
-
-def cores() -> int:
-    """The cores that this process may use."""
-    usable = getattr(os, "sched_getaffinity", None)  # which not every system has
-    return len(usable(0)) if usable is not None else os.cpu_count() or 1
-
-
 #: Seconds between two looks at the memory of a child, and at the clock.
 TICK = 0.1
 #: Seconds that a child that has closed its end may take to exit with a code of its own.
@@ -42,6 +35,12 @@ LEAVING = 0.5
 MOST_OUTPUT = 20_000
 #: The number of an option of Linux, from <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)  # which not every system has
+    return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
 
 class Failed(Exception):

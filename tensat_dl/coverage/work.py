@@ -80,7 +80,7 @@ def coverage(
 ) -> Covered:
     """Examines cells, by operator and transformation. Ctrl-C ends it with those that are complete. ``again`` does not
     look at what is known."""
-    memo = Memo.at(_place(), "", True)
+    memo = Memo.at(_place(), "", resume=True)
     known = _Known.of(memo, sources)
     keys = [_key(ops, *w) for w in wanted]
     for key in keys if again else ():

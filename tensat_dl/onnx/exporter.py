@@ -27,7 +27,7 @@ from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.symbolic import Int
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sizes.named import OpenGraph, other_sizes
-from tensat_dl.sizes.open_shapes import Elsewhere, asked
+from tensat_dl.sizes.open_shapes import Elsewhere, asked, stretched
 from tensat_dl.verify.weights import draw_values
 
 #: A model of its own is written with the oldest operators among which are all that the language has a name for.
@@ -195,7 +195,7 @@ class _Exporter:
                 self.encoder.tensors[i] = OnnxTensor(self._copied[i][0], node.type)
         elif node.op == "reshape" and self.elsewhere:
             self.encoder.tensors[i] = self._reshape(i)
-        elif node.op == "expand" and (shape := self._former_shape(node, "Expand")) is not None:
+        elif node.op == "expand" and (shape := self._open_expansion(i)) is not None:
             (j,) = node.inputs
             value = self.writer.op("Expand", self.encoder.tensors[j].value, shape)
             self.encoder.tensors[i] = OnnxTensor(value, node.type)
@@ -211,18 +211,31 @@ class _Exporter:
         nodes, (j,) = self.graph.nodes, self.graph.nodes[i].inputs
         target = asked(lambda k: nodes[k].type.shape, j, i, self.graph.inputs, self.elsewhere)
         if target is None:  # only the model's own reshape can say it
-            if (shape := self._former_shape(nodes[i], "Reshape")) is not None:
-                value = self.writer.op("Reshape", self.encoder.tensors[j].value, shape)
+            if (former := self._former(nodes[i], "Reshape")) is not None:
+                value = self.writer.op("Reshape", self.encoder.tensors[j].value, former.inputs[1])
                 return OnnxTensor(value, nodes[i].type)
             target = list(nodes[i].type.shape)
         values = [self.values[str(nodes[k].attr("name"))] for k in self.graph.inputs]
         return write_reshape(self.writer, self.encoder.tensors[j], nodes[i].type, target, values)
 
-    def _former_shape(self, node: Node, op_type: str) -> ir.Value | None:
-        """The shape that the model computes for a node of its own of this type; None if it has none."""
-        former = self.values.get(node.name) if self.elsewhere else None
-        producer = None if former is None else former.producer()
-        return producer.inputs[1] if producer is not None and producer.op_type == op_type else None
+    def _open_expansion(self, i: int) -> ir.Value | None:
+        """The shape that the model computes for an expansion whose sizes are open, if it is of such an operand."""
+        node, (j,) = self.graph.nodes[i], self.graph.nodes[i].inputs
+        here = stretched(self.graph.nodes[j].type.shape, node.type.shape)
+        known = [there for there in self.elsewhere if {i, j} <= there.keys()]
+        former = self._former(node, "Expand")
+        if former is None or all(stretched(there[j], there[i]) == here for there in known):
+            return None
+        operand, shape = former.inputs
+        name = operand.name if operand is not None else None
+        pairs = zip(self.imported.elsewhere, self.elsewhere, strict=True)
+        return shape if all(named.get(name or "") == there.get(j) for named, there in pairs) else None
+
+    def _former(self, node: Node, op_type: str) -> ir.Node | None:
+        """The model's own node of this type that a node has its name of; None if there is none."""
+        value = self.values.get(node.name) if self.elsewhere else None
+        former = None if value is None else value.producer()
+        return former if former is not None and former.op_type == op_type else None
 
     def _copy(self, node: Node) -> list[ir.Value]:
         """An opaque node with other operands, which its subgraphs may take, too; the values that it gives."""

@@ -114,8 +114,9 @@ def to_onnx(
 ) -> ir.Model:
     """The ONNX model of a program. It has those outputs, given by position and argument, that are asked for;
     ``translations`` are those of `torch.onnx.export` for custom operators. Raises `Declined`."""
-    for node in filter(is_inexact, program.graph.nodes):
-        raise Declined(f"{node.target._schema.name} is not exact in ONNX Runtime", _of_node(node))
+    if (inexact := next(filter(is_inexact, program.graph.nodes), None)) is not None:
+        name = inexact.target._schema.name
+        raise Declined(f"{name} is not exact in ONNX Runtime", _of_node(inexact))
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:
@@ -175,18 +176,16 @@ def is_inexact(node: torch.fx.Node) -> bool:
     """Whether an operator is translated to others that compute something else: the exporter divides integers by a
     number in f32, and ONNX Runtime multiplies them in f64; log(1 + x) and exp(x) - 1 have few digits of a small x;
     x - floor(x / y) y is off by y where x / y is rounded to a whole number; atan(y / x) has no signs of zeros."""
-    op = node.target
-    if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten" or not node.args:
+    op, found = node.target, node.meta.get("val")
+    if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten":
         return False
-    x = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else None
-    if not isinstance(x, torch.Tensor):
+    if not isinstance(found, torch.Tensor):
         return False
-    rounded = op.overloadpacket is torch.ops.aten.div and node.kwargs.get("rounding_mode") is not None
-    if x.dtype.is_floating_point:
+    rounded = op.overloadpacket is _ATEN.div and node.kwargs.get("rounding_mode") is not None
+    if found.dtype.is_floating_point:
         return rounded or op.overloadpacket in _INEXACT
-    return op.overloadpacket is torch.ops.aten.prod or (
-        rounded and not isinstance(node.args[1], torch.fx.Node)
-    )
+    by_number = rounded and not isinstance(node.args[1], torch.fx.Node)
+    return by_number or (op.overloadpacket is _ATEN.prod and not found.dtype.is_complex)
 
 
 # ---- places in the user's code ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined, quiet
 from tensat_dl.torch.cut import Closed, CutModel
-from tensat_dl.torch.places import memory_of, places_of, sharing
+from tensat_dl.torch.places import OutputPlace, memory_of, places_of, sharing
 from tensat_dl.torch.weights import held_tensors
 
 #: How often inputs are drawn to compare on, beside the example.
@@ -39,8 +39,8 @@ Name = TypeVar("Name", bound=str)
 class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
     ``wanted``; on rows of the example alone, if other numbers may do harm (``in_rows``). Raises `Declined` if it does
-    not run on the example, or if an output shares memory with an input, a weight or another output, as those of
-    models do not."""
+    not run on the example, if it changes a container among its inputs, or if an output shares memory with an input or
+    a weight, or in a way that is not known for other inputs."""
 
     def __init__(
         self,
@@ -89,28 +89,18 @@ class ExpectedOfModule:
         turned = [*map(_in_other_order, leaves)]
         of_turned = perhaps(turned)
         usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
-        lie_otherwise = any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves)
-        shared = sharing(first)
-        for given, found in (
-            (leaves, first),
-            (turned, of_turned),
-            (usual, perhaps(usual) if lie_otherwise else []),
-        ):
+        lies_otherwise = any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves)
+        runs = [(leaves, first), (turned, of_turned), (usual, perhaps(usual) if lies_otherwise else [])]
+        for given, found in runs:
             _check_apart(module, found, given)
-            if found and sharing(found) != shared:
-                raise Declined("which outputs share memory depends on where inputs lie")
-        if not isinstance(module, Closed) and shared != list(
-            range(len(shared))
-        ):  # else the caller sees to it
-            k, other = next((k, other) for k, other in enumerate(shared) if k != other)
-            if inputs.open:
-                raise Declined(f"output {k} shares memory with output {other}, and sizes are open")
-            outputs.places = places_of(first)
+        if not isinstance(module, Closed):  # else the caller sees to it
+            outputs.places = _shared_places([found for _, found in runs if found], inputs.open)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
         resized = list(inputs.resized(leaves, wanted))
         like = [drawn(shapes, i % 2 == 1) for i, shapes in enumerate((*[same] * DRAWS, *resized))]
-        if not in_rows and any(map(_is_plain_mask, leaves)):
-            like.append([_masked_last(x) if _is_plain_mask(x) else x for x in leaves])
+        for k, x in enumerate(leaves):
+            if not in_rows and _is_plain_mask(x):
+                like.append([*leaves[:k], _masked_last(x), *leaves[k + 1 :]])
         others = [(given, found) for given in like if (found := perhaps(given))]
         #: Inputs, and what the module computes of them.
         self._cases = [(leaves, first), *others, (turned, of_turned)]
@@ -229,7 +219,7 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     found = x.reshape(-1)[picked].reshape(shape)
     if not x.dtype.is_floating_point and x.dim() and x.shape[-1] > 1 and _ascends(x):
         found = found.sort(dim=-1).values
-        found[..., 0] = x.reshape(-1)[0]
+        found[..., 0] = x.min()
     return found
 
 
@@ -286,6 +276,20 @@ def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leav
     for k, x in enumerate(computed):
         if x.numel() and memory_of(x) in owners:
             raise Declined(f"output {k} shares memory with an input or a weight")
+
+
+def _shared_places(runs: Sequence[Sequence[torch.Tensor]], is_open: bool) -> list[OutputPlace | None] | None:
+    """Where outputs lie that share memory with one another; None if none do. Raises `Declined` if that is not known
+    for other inputs than these runs are of."""
+    first = runs[0]
+    shared = sharing(first)
+    if any(sharing(found) != shared for found in runs):
+        raise Declined("which outputs share memory depends on where inputs lie")
+    for k, other in enumerate(shared):
+        if k != other and (is_open or first[k].dtype != first[other].dtype):
+            why = "sizes are open" if is_open else "their types are different"
+            raise Declined(f"output {k} shares memory with output {other}, and {why}")
+    return places_of(first) if shared != list(range(len(shared))) else None
 
 
 def array_of(x: torch.Tensor) -> Array:

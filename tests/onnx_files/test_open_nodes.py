@@ -161,6 +161,30 @@ def test_an_expansion_keeps_the_shape_that_the_model_computes(tmp_path: Path) ->
         assert y.shape == (batch, rows, 8)
 
 
+def test_an_expansion_of_another_operand_keeps_no_shape_that_the_model_computes(tmp_path: Path) -> None:
+    """[1, 64, 1] makes [16, 64, 8] of what is expanded to [16, 1, 8] before, and [1, 64, 8] of what is not."""
+    nodes = [
+        make_node("Expand", ["row", "first"], ["part"]),
+        make_node("Expand", ["part", "second"], ["y"]),
+        make_node("Add", ["x", "shift"], ["moved"]),
+    ]
+    shapes = [
+        tensor("first", [16, 1, 1], np.int64),
+        tensor("second", [1, 64, 1], np.int64),
+        random("shift", 8),
+    ]
+    inputs, outputs = (
+        [value("row", 1, 1, 8), value("x", "batch", 8)],
+        [value("y", 16, 64, 8), value("moved", "batch", 8)],
+    )
+    imported = import_model(saved(tmp_path, model(nodes, inputs, outputs, shapes, 17)), {"batch": 2})
+    graph = imported.graph
+    (whole,) = (k for k, n in enumerate(graph.nodes) if n.op == "expand" and n.type.shape == (16, 64, 8))
+    (row,) = (k for k, n in enumerate(graph.nodes) if n.type.shape == (1, 1, 8))
+    at_once = tuple(replace(n, inputs=(row,)) if k == whole else n for k, n in enumerate(graph.nodes))
+    assert round_trip(tmp_path, imported, replace(graph, nodes=at_once)).status == "agrees"
+
+
 def test_a_reshape_is_fixed_if_it_would_be_written_for_another_shape(tmp_path: Path) -> None:
     """The rows of all sequences, [batch 40, 12], as [1, 40, 4, 3]: written by itself, this becomes
     [1, batch 40, 4, 3], although an equal e-node, of the input as [batch, 40, 4, 3], tells what would be right."""

@@ -144,6 +144,7 @@ class Inexact(nn.Module):  # type: ignore[misc]
             torch.atan2(x * 0, x),
             x // 0.1,
             x % 0.1,
+            5.0 % x,
             torch.div(x, 0.1, rounding_mode="trunc"),
             y @ y.t(),
         ]
@@ -152,7 +153,7 @@ class Inexact(nn.Module):  # type: ignore[misc]
 class Integers(nn.Module):  # type: ignore[misc]
     def forward(self, i: torch.Tensor) -> Any:
         x = torch.tanh(i.double())
-        return [torch.div(i, 3, rounding_mode="floor"), i.prod(), i % 5, i // 7, x @ x.t()]
+        return [torch.div(i, 3, rounding_mode="floor"), i.prod(), i % 5, i % 0.1, i // 7, x @ x.t()]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from tensat_dl.verify.symbolic.unproved import Inexpressible
 Index = tuple[Int, ...]
 
 
+#: How often a digit of an index is taken apart again.
+MOST_DIGITS = 8
 #: The most values of which a limit is the least.
 MOST_CLAUSES = 16
 
@@ -176,8 +178,8 @@ class Context:
 
     # ---- sums and cases
 
-    def total(self, extent: Int, body: Callable[[Int], Value]) -> Value:
-        """The sum of ``body(i)`` for 0 <= i < extent."""
+    def total(self, extent: Int, body: Callable[[Int], Value], depth: int = 0) -> Value:
+        """The sum of ``body(i)`` for 0 <= i < extent; ``depth`` says how often i is a digit of a digit."""
         extent = self.simple(extent)
         if self.known.plainly(extent, 1):
             return body(0)
@@ -189,6 +191,8 @@ class Context:
         except Digits as split:
             if split.index != a:
                 raise
+            if depth == MOST_DIGITS:
+                raise Inexpressible("an index is taken apart without end") from None
             outer, inner = split.radices
             rest: Int = self.simple(sym.sub(extent, sym.mul(outer, inner)))
 
@@ -196,9 +200,8 @@ class Context:
                 inside = sym.any_of((sym.at_most(sym.add(d, 1), outer), sym.at_most(sym.add(e, 1), rest)))
                 return self.guarded(body(sym.add(sym.mul(d, inner), e)), inside)
 
-            return self.total(
-                outer if rest == 0 else sym.add(outer, 1), lambda d: self.total(inner, lambda e: part(d, e))
-            )
+            high = outer if rest == 0 else sym.add(outer, 1)
+            return self.total(high, lambda d: self.total(inner, lambda e: part(d, e), depth + 1), depth + 1)
         return el.add(*(self._closed(t, c, a, extent) for t, c in inside.terms))
 
     def _closed(self, t: Summand, c: Fraction, a: Atom, extent: Int) -> Value:

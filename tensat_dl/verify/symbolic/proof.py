@@ -16,6 +16,7 @@ from math import factorial, prod
 from typing import Any
 
 from tensat_dl.core import expression as ex
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, calls_of, is_every
 from tensat_dl.core.rule import Attribute, RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
@@ -128,8 +129,8 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
                 raise Unproved(reason, places if rule.index is None else ()) from None
     except (AnyLength, NotKnown) as e:
         raise Unproved(str(e)) from None
-    except RecursionError:
-        raise Unproved("its indices are taken apart without end") from None
+    except TsrError as e:
+        raise Unproved(e.diagnostics[0].message) from None
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
