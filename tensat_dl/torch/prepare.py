@@ -114,9 +114,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         if inputs.open or not left_operators(program, asked.translations or ()):
             raise
         return _cut(asked, weights, program, inputs, outputs, expected)
-    runs: dict[Contestant, Callable[[], object]] = {"module": lambda: asked.module(*args, **kwargs)}
-    models: dict[Contestant, BoundModel | BySize | CutModel] = {}
-    errors: dict[Contestant, float] = {}
+    contest = _Contest(asked, weights, expected)
     notes: list[str] = []
     found: KeptAnswer | None = None
     with TemporaryDirectory(prefix="tensat-dl-") as folder:
@@ -125,16 +123,11 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
             path = save(model, Path(folder) / f"{name}.onnx")
             return BoundModel(model, path, asked.options.threads, inputs, outputs)
 
-        def enter(name: Contestant, model: BoundModel | BySize | CutModel) -> None:
-            """Has a model take part, if it computes the same as the module."""
+        def enter(name: Contestant, model: BoundModel | BySize) -> None:
             try:
-                errors[name] = expected.error(model)
+                contest.enter(name, model, model.models)
             except Declined as e:
                 notes.append(f"{LABELS[name]} is not used: {e}")
-                return
-            models[name] = model
-            checked = partial(_as_called, weights, model, args, kwargs)
-            runs[name] = partial(model, args, kwargs) if asked.frozen else checked
 
         enter("exported", loaded("exported", model))
         try:
@@ -153,26 +146,14 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
                 notes.append(found.result.buckets.summary())
         except (TsrError, ExplorationError, Declined) as e:
             notes.append(f"there is no optimized graph: {e}")
-    if not models:
+    if not contest.models:
         raise Declined("; ".join(notes))
     if inputs.not_one:
         names = ", ".join(map(str, inputs.not_one))
         notes.append(
             f"calls where {names} is 1 go to the module: there it does what torch.export does not see"
         )
-    latencies = times(runs, asked.options.threads)
-    called = min(runs, key=lambda name: latencies[name].median_ms)
-    return Prepared(
-        weights,
-        called=called,
-        run=models.get(called),
-        models={name: bound.models for name, bound in models.items()},
-        latencies=latencies,
-        errors=errors,
-        inputs=expected.inputs,
-        answer=found,
-        notes=tuple(notes),
-    )
+    return contest.won(notes, found)
 
 
 def _cut(
@@ -190,41 +171,56 @@ def _cut(
     def replaced(part: torch.nn.Module, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         return prepare(Asked(part, (args, {}), asked.rules, asked.options, frozen=True)).run
 
-    args, kwargs = asked.example
     cut = CutModel(program, known, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
     names = ", ".join(left_operators(program, known))
     if not cut.replaced:
         raise Declined(f"PyTorch is the fastest between the operators that are left to it, {names}")
-    error = expected.error(cut)
-    runs: dict[Contestant, Callable[[], object]] = {
-        "module": lambda: asked.module(*args, **kwargs),
-        "optimized": partial(cut, args, kwargs)
-        if asked.frozen
-        else partial(_as_called, weights, cut, args, kwargs),
-    }
-    latencies = times(runs, asked.options.threads)
-    called = min(runs, key=lambda name: latencies[name].median_ms)
-    return Prepared(
-        weights,
-        called=called,
-        run=cut if called == "optimized" else None,
-        latencies=latencies,
-        errors={"optimized": error},
-        inputs=expected.inputs,
-        notes=(
-            f"PyTorch runs {names}; ONNX Runtime runs {cut.replaced} of the {cut.parts} parts between them",
-        ),
-    )
+    contest = _Contest(asked, weights, expected)
+    contest.enter("optimized", cut, {})
+    between = f"ONNX Runtime runs {cut.replaced} of the {cut.parts} parts between them"
+    return contest.won([f"PyTorch runs {names}; {between}"])
 
 
-def _as_called(
-    weights: WeightsAsTheyWere,
-    model: BoundModel | BySize | CutModel,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """A call of a model with all that goes with it."""
-    return weights.changed() or model(args, kwargs)
+class _Contest:
+    """A module and what may be called in its place, of which the fastest is."""
+
+    def __init__(self, asked: Asked, weights: WeightsAsTheyWere, expected: ExpectedOfModule) -> None:
+        self.asked, self.weights, self.expected = asked, weights, expected
+        self.models: dict[Contestant, BoundModel | BySize | CutModel] = {}
+        self._as_onnx: dict[Contestant, Mapping[str, ir.Model]] = {}
+        self._errors: dict[Contestant, float] = {}
+
+    def enter(
+        self, name: Contestant, model: BoundModel | BySize | CutModel, as_onnx: Mapping[str, ir.Model]
+    ) -> None:
+        """Has a model take part. Raises `Declined` if it does not compute the same as the module."""
+        self._errors[name] = self.expected.error(model)
+        self.models[name] = model
+        if as_onnx:
+            self._as_onnx[name] = as_onnx
+
+    def won(self, notes: Sequence[str], found: KeptAnswer | None = None) -> Prepared:
+        """The fastest, each timed with all that a call of it does."""
+        args, kwargs = self.asked.example
+
+        def run(model: BoundModel | BySize | CutModel) -> object:
+            return (not self.asked.frozen and self.weights.changed()) or model(args, kwargs)
+
+        runs: dict[Contestant, Callable[[], object]] = {"module": lambda: self.asked.module(*args, **kwargs)}
+        runs |= {name: partial(run, model) for name, model in self.models.items()}
+        latencies = times(runs, self.asked.options.threads)
+        called = min(runs, key=lambda name: latencies[name].median_ms)
+        return Prepared(
+            self.weights,
+            called=called,
+            run=self.models.get(called),
+            models=self._as_onnx,
+            latencies=latencies,
+            errors=self._errors,
+            inputs=self.expected.inputs,
+            answer=found,
+            notes=tuple(notes),
+        )
 
 
 def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSizes]]:

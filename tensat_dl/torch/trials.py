@@ -36,6 +36,41 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Name = TypeVar("Name", bound=str)
 
 
+class _Computed:
+    """What a module computes, by the leaves of its arguments. Raises `Declined` if it changes a container among its
+    inputs."""
+
+    def __init__(self, module: torch.nn.Module, spec: pytree.TreeSpec, outputs: CallOutputs) -> None:
+        self.module, self.spec, self.outputs = module, spec, outputs
+
+    def __call__(self, given: list[Any]) -> list[torch.Tensor]:
+        args, kwargs = call = pytree.tree_unflatten(given, self.spec)
+        found = self.module(*args, **kwargs)
+        left, spec = pytree.tree_flatten(call)
+        if spec != self.spec or not all(map(is_, left, given)):
+            raise Declined("it changes a list, a dictionary or another container among its inputs")
+        return self.outputs.of_structured(found, given)
+
+    def example(self, given: list[Any]) -> list[torch.Tensor]:
+        """The same of inputs that it has to take. Raises `Declined` if it does not."""
+        try:
+            return self(given)
+        except Declined:
+            raise
+        except Exception as e:
+            raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
+
+    def perhaps(self, given: list[Any]) -> list[torch.Tensor]:
+        """The same; nothing for inputs that it does not take."""
+        try:
+            with quiet():
+                return self(given)
+        except Declined:
+            raise
+        except Exception:
+            return []
+
+
 class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
     ``wanted``; on rows of the example alone, if other numbers may do harm (``in_rows``). Raises `Declined` if it does
@@ -53,25 +88,9 @@ class ExpectedOfModule:
         in_rows: bool = False,
     ) -> None:
         leaves, spec = pytree.tree_flatten(example)
-
-        def computed(given: list[Any]) -> list[torch.Tensor]:
-            args, kwargs = call = pytree.tree_unflatten(given, spec)
-            found = module(*args, **kwargs)
-            left, as_left = pytree.tree_flatten(call)
-            if as_left != spec or not all(map(is_, left, given)):
-                raise Declined("it changes a list, a dictionary or another container among its inputs")
-            return outputs.of_structured(found, given)
-
-        def perhaps(given: list[Any]) -> list[torch.Tensor]:
-            """Nothing for inputs that the module does not take."""
-            try:
-                with quiet():
-                    return computed(given)
-            except Declined:
-                raise
-            except Exception:
-                return []
-
+        compute = _Computed(module, spec, outputs)
+        perhaps = compute.perhaps
+        first = compute.example(leaves)
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:
@@ -80,12 +99,6 @@ class ExpectedOfModule:
                 for x, s in zip(leaves, shapes, strict=True)
             ]
 
-        try:
-            first = computed(leaves)
-        except Declined:
-            raise
-        except Exception as e:
-            raise Declined(f"it does not run on the example inputs: {first_line(e)}") from None
         turned = [*map(_in_other_order, leaves)]
         of_turned = perhaps(turned)
         usual = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in leaves]
@@ -106,7 +119,7 @@ class ExpectedOfModule:
         self._cases = [(leaves, first), *others, (turned, of_turned)]
         #: Large inputs, and what the module computes of them.
         self._wide = [(wide, perhaps(wide)) for wide in ([] if in_rows else _enlarged(leaves))]
-        self._inputs, self._computed = inputs, perhaps
+        self._inputs, self._perhaps = inputs, perhaps
         #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
         for symbol, n in inputs.sizes(leaves).items():
@@ -153,7 +166,7 @@ class ExpectedOfModule:
 
     def _moved(self, given: list[Any], k: int) -> list[Array]:
         """An output of the module for inputs that are changed a little."""
-        found = self._computed([_nudged(x) if _has_floats(x) else x for x in given])
+        found = self._perhaps([_nudged(x) if _has_floats(x) else x for x in given])
         return [array_of(found[k])] if found else []
 
     def _check_large(self, model: BoundModel | BySize | CutModel) -> None:
