@@ -7,6 +7,7 @@ are computed each time.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable
@@ -26,11 +27,23 @@ MOST = 8
 _PACKAGE = Path(__file__).parent
 
 
-def folder(kind: str) -> Path:
-    """The folder of a kind of values: ``tensat-dl/<kind>`` in the user's folder for caches."""
+def home() -> Path:
+    """The user's own folder. Raises FileNotFoundError if there is none, as for a user without a name."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "the user has no home folder", "~") from None
+
+
+def caches() -> Path:
+    """The user's folder for caches. Raises FileNotFoundError if there is none."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "tensat-dl" / kind
+    return (Path(base) if os.path.isabs(base) else home() / ".cache") / "tensat-dl"
+
+
+def folder(kind: str) -> Path:
+    """The folder of a kind of values. Raises FileNotFoundError if the user has none for caches."""
+    return caches() / kind
 
 
 def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
@@ -38,7 +51,7 @@ def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
     Of its kind, the ``most`` values that were written last stay."""
     try:
         path = folder(kind) / f"{key}.pickle"
-    except RuntimeError:  # there is no home
+    except FileNotFoundError:
         return make()
     with suppress(Exception):  # a damaged file can raise anything
         data = path.read_bytes()
@@ -49,7 +62,7 @@ def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, pickled(value))
-        _forget_old(path.parent, most)
+        forget_old(path.parent, most)
     return value
 
 
@@ -69,8 +82,11 @@ def digest_of(paths: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
-def _forget_old(kind: Path, most: int) -> None:
-    files = sorted(kind.glob("*.pickle"), key=lambda p: p.stat().st_mtime_ns)
-    for path in files[:-most]:
+def forget_old(place: Path, most: int, names: str = "*.pickle") -> None:
+    """Removes all files of these names in a folder but so many, those that were written last. Raises OSError."""
+    ages = []
+    for path in place.glob(names):
         with suppress(FileNotFoundError):  # another process was faster
-            path.unlink()
+            ages.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(ages)[:-most]:
+        path.unlink(missing_ok=True)

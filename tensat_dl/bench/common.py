@@ -9,7 +9,6 @@ import pkgutil
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +18,7 @@ from tensat_dl import resources
 from tensat_dl.cli.options import Seconds
 from tensat_dl.cli.options import where_options as at
 from tensat_dl.cost.device import processor
+from tensat_dl.installed import version_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -187,16 +187,8 @@ def machine() -> dict[str, Any]:
         "processor": processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{package: _version(package) for package in ("tensat-dl", "egglog", "pyscipopt")},
+        **{package: version_of(package) or None for package in ("tensat-dl", "egglog", "pyscipopt")},
     }
-
-
-def _version(package: str) -> str | None:
-    """None if the package is not installed, as on a machine that measures only."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 class ModelName(click.ParamType):  # type: ignore[type-arg, unused-ignore]

@@ -223,7 +223,8 @@ def _report(e: Exception) -> int:
         return 2
     if isinstance(e, OSError):
         reason = e.strerror or str(e)
-        print(f"error: {e.filename or 'standard output'}: {reason[:1].lower()}{reason[1:]}", file=sys.stderr)
+        where = f"{e.filename}: " if e.filename else ""
+        print(f"error: {where}{reason[:1].lower()}{reason[1:]}", file=sys.stderr)
         return 2
     from tensat_dl.core.egraph_json import EGraphFormatError
     from tensat_dl.cost import ProfileError, SignatureError, UnknownDeviceError

@@ -132,27 +132,29 @@ def costs(path: str, json_path: str | None) -> int:
     better = None if calibration is None else calibration.device
     rows = by_operator(ops, device, better, found)
 
-    console = Console()
-    print(f"{len(found.entries):,} operators measured on {device.title}")
+    out = sys.stderr if json_path == "-" else sys.stdout
+    print(f"{len(found.entries):,} operators measured on {device.title}", file=out)
     for what, facts in (("hardware", found.hardware), ("versions", found.versions)):
-        print(f"{what}: {', '.join(f'{k} {v}' for k, v in sorted(facts.items()))}")
+        print(f"{what}: {', '.join(f'{k} {v}' for k, v in sorted(facts.items()))}", file=out)
     table = Table("operator", "measured", "estimate / measured", "calibrated", "fastest")
     for op, count, before, after, winners in rows:
         names = ", ".join(f"{name or '?'} {n}" for name, n in winners.most_common())
         table.add_row(op, f"{count:,}", f"{before:.2f}", "" if after is None else f"{after:.2f}", names)
-    console.print(table)
+    Console(file=out).print(table)
     if calibration is None:
-        print(f"not calibrated: calibration needs at least {LEAST} operators of the library")
+        print(f"not calibrated: calibration needs at least {LEAST} operators of the library", file=out)
     else:
         c = calibration
         print(
             f"calibrated: launch {1e3 * c.device.launch_ms:.2f} us, {c.compute_share:.0%} of the peak rate, "
-            f"{c.bandwidth_share:.0%} of the bandwidth"
+            f"{c.bandwidth_share:.0%} of the bandwidth",
+            file=out,
         )
         for what, e in (("data sheet", c.before), ("calibrated", c.after)):
             print(
                 f"held out ({e.count}), {what}: half of the estimates off by less than {e.median:.2f}x, "
-                f"nine of ten by less than {e.ninth_decile:.2f}x"
+                f"nine of ten by less than {e.ninth_decile:.2f}x",
+                file=out,
             )
     data: dict[str, object] = {
         "device": found.device,

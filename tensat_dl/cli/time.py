@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tensat_dl.cli.options import dims_option, json_option, option
@@ -80,6 +82,6 @@ def command(
         factor = "" if r is None else f"{1 / r.mid:.3f} ({1 / r.high:.3f} to {1 / r.low:.3f})"
         kernels = ", ".join(f"{n} {name}" for name, n in sorted(row.kernels.items(), key=lambda k: -k[1]))
         table.add_row(file, latency(row.predicted_ms), took, factor, f"{row.error:.1e}", kernels)
-    Console().print(table)
+    Console(file=sys.stderr if json_path == "-" else sys.stdout).print(table)
     write_json(json_path, [{"file": f, **r.to_data()} for f, r in zip(files, rows, strict=True)], indent=1)
     return 1 if any(row.latency is None for row in rows) else 0

@@ -65,7 +65,7 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
         note = f"the graph of {file} has changed since {out} was made; the steps start at its present graph"
         warn(Diagnostic(note, None, severity="warning", path=out))
     if not quiet and known:
-        print_steps(found, Console(), verbose)
+        print_steps(found, Console(file=sys.stderr if html_path == "-" else sys.stdout), verbose)
     if html_path is not None:
         from tensat_dl.report.html import steps_to_html
 

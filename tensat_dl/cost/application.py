@@ -136,7 +136,10 @@ def from_data(data: Any) -> ProfileJob:
     signature = parse(data["signature"])
     operands = len(signature.inputs)
     nodes = list(applied(signature).nodes[:operands])
-    for part in data.get("definition") or [{}]:
+    parts = data.get("definition") or [{}]
+    if not isinstance(parts, list):
+        raise SignatureError(f"the definition of `{signature.op}` is no list")
+    for part in parts:
         if not isinstance(part, dict) or not isinstance(part.get("node"), str):
             raise SignatureError(
                 f"the definition of `{signature.op}` has no `node` in {json.dumps(part)[:60]}"

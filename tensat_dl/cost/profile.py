@@ -13,6 +13,7 @@ whole over the old one, so that nothing is lost and no reader ever sees half a f
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
@@ -29,6 +30,7 @@ from typing import Any
 from tensat_dl.cost.device import DEVICES, PROFILE_SUFFIX, Environment
 from tensat_dl.cost.signature import Signature, SignatureError, parse
 from tensat_dl.files import write
+from tensat_dl.kept import home
 
 #: The layout of profile files.
 FORMAT = 1
@@ -233,9 +235,10 @@ def need_same(path: Path, found: Profile, here: Profile | Environment, remedy: s
 
 
 def profile_path(device: str, environment: Environment | None = None) -> Path:
-    """The user's profile of a device: in ``$TENSAT_DL_PROFILES``, or else in ``~/.local/share/tensat-dl``."""
+    """The user's profile of a device: in ``$TENSAT_DL_PROFILES``, or else in ``~/.local/share/tensat-dl``.
+    Raises FileNotFoundError if the user has no home folder."""
     folder = os.environ.get("TENSAT_DL_PROFILES")
-    base = Path(folder) if folder else Path.home() / ".local" / "share" / "tensat-dl"
+    base = Path(folder) if folder else home() / ".local" / "share" / "tensat-dl"
     return base / f"{device}{f'-{environment.key}' if environment else ''}{PROFILE_SUFFIX}"
 
 
@@ -275,8 +278,6 @@ def _entry(m: Measurement) -> dict[str, Any]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Holds the lock of a profile file. It lies beside the file, which itself is replaced at every write."""
-    import fcntl  # POSIX only, and only needed to record: reading profiles works everywhere
-
     with path.with_name(path.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also by a crash
         yield
@@ -309,7 +310,7 @@ def measure_missing(
     waiting: dict[str, Measurement] = {}
     started = written = time.monotonic()
 
-    def write() -> None:
+    def flush() -> None:
         nonlocal written
         if waiting:
             record(path, replace(profile, entries=waiting, fallback=None))
@@ -326,9 +327,9 @@ def measure_missing(
             if measured is not None:
                 found[signature.text] = waiting[signature.text] = measured
             if time.monotonic() - written > WRITE_EVERY:
-                write()
+                flush()
     finally:
-        write()
+        flush()
     return replace(profile, entries={**profile.entries, **found})
 
 

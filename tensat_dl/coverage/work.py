@@ -80,7 +80,7 @@ def coverage(
 ) -> Covered:
     """Examines cells, by operator and transformation. Ctrl-C ends it with those that are complete. ``again`` does not
     look at what is known."""
-    memo = Memo.at(_place(), "", resume=True)
+    memo = Memo.at(_place(), code_digest("coverage"), resume=True)
     known = _Known.of(memo, sources)
     keys = [_key(ops, *w) for w in wanted]
     for key in keys if again else ():
@@ -93,14 +93,15 @@ def coverage(
             left = {
                 key: Examination(*w) for key, w in zip(keys, wanted, strict=True) if key not in memo.known
             }
-            _run(workers, left, memo.note, len(keys), progress)
+            _run(workers, left, known.keep, len(keys), progress)
             progress.phase("derive")
             laws = [a.law for key in keys for a in cell_of(memo.known[key]).findings if a.status == "true"]
             tasks = {law: Derivation(law) for law in laws if again or not known.has(law)}
             _run(workers, tasks, known.note, len(set(laws)), progress)
         except KeyboardInterrupt:
             interrupted = True
-    memo.write()
+    with suppress(OSError):
+        memo.write()
     cells = (cell_of(memo.known[key]) for key in keys if key in memo.known)
     complete = (c for c in cells if all(a.status == "false" or known.has(a.law) for a in c.findings))
     return Covered(tuple(map(known.derived, complete)), interrupted)
@@ -108,8 +109,8 @@ def coverage(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The derivations that a memo has. One holds as long as its rules are what they were, and no rules that are asked
-    first have changed; that there is none, as long as no rules have."""
+    """The derivations that a memo has, whose file need not be there. One holds as long as its rules are what they
+    were, and no rules that are asked first have changed; that there is none, as long as no rules have."""
 
     memo: Memo
     sources: Sequence[Axioms]
@@ -123,10 +124,15 @@ class _Known:
         data = self.memo.known.get(self._key(law))
         return data is not None and data["of"] == self._of(data["source"], data["rules"])
 
+    def keep(self, key: str, data: Any) -> None:
+        """Notes an answer, also where it can't be written."""
+        with suppress(OSError):
+            self.memo.note(key, data)
+
     def note(self, law: Law, answer: tuple[str, tuple[str, ...]] | None) -> None:
         source, rules = answer or ("", ())
         of = self._of(source, rules)
-        self.memo.note(self._key(law), {"source": source, "rules": list(rules), "of": of})
+        self.keep(self._key(law), {"source": source, "rules": list(rules), "of": of})
 
     def derived(self, cell: Cell) -> Cell:
         """The cell with derivations."""
@@ -163,7 +169,7 @@ def _key(ops: OpTable, op: str, transformation: str) -> str:
     asked = [
         [astuple(law) for law in q] for q in (*questions(ops[op], transformation), stated(op, transformation))
     ]
-    return key_of(own, asked, prover(), code_digest("coverage"))
+    return key_of(own, asked, prover())
 
 
 def _run(

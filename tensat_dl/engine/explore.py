@@ -231,7 +231,9 @@ class _Messages:
         """The alarm with the fewest rules to blame, which the worker looks for; or as it is, after Ctrl-C too."""
         found: Message = None
         with suppress(KeyboardInterrupt):
-            found = self._receive(NARROWING + (self.limits.seconds or math.inf) + GRACE)
+            found = self._receive(
+                NARROWING + (math.inf if self.limits.seconds is None else self.limits.seconds) + GRACE
+            )
         return found if isinstance(found, RuleAlarm) else alarm
 
     def _receive(self, seconds: float | None) -> Message:

@@ -70,9 +70,11 @@ class Budget:
             deadline = self.deadline - (1 - part) * max(self.seconds_left, 0.0)
         share = Budget(min(part * max(self.work, 0.0), most), deadline, self.interrupted)
         self.work -= share.work
-        yield share
-        self.work += share.work
-        self.interrupted |= share.interrupted
+        try:
+            yield share
+        finally:
+            self.work += share.work
+            self.interrupted |= share.interrupted
 
     @property
     def exhausted(self) -> bool:

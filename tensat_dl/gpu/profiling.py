@@ -9,7 +9,6 @@ be measured.
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from tensat_dl.gpu.this_gpu import GpuError, this_gpu
 from tensat_dl.jobs.identity import differences
 from tensat_dl.jobs.job import Job, UnfitWorker, Work
 from tensat_dl.jobs.run import Where, done
-from tensat_dl.processes import Child, Died, Failed
+from tensat_dl.processes import Child, Died, Failed, cores
 
 #: Applications in the first portion and in the others, and processes that compile.
 FIRST, PORTION = 12, 24
@@ -75,6 +74,7 @@ class Worker:
                 _listen(child, answers, order)
                 return answers
             except Failed as e:
+                child.__exit__()
                 self._child = None
                 again, how = isinstance(e, Died) and e.code == AGAIN, _said(e)
             left = [n for n in order if n not in answers and (wanted is None or n in wanted)]
@@ -90,6 +90,7 @@ class Worker:
         try:
             child.receive(START)
         except Failed as e:
+            child.__exit__()
             last = e.last if isinstance(e, Died) else ""
             raise WorkerError(last or "the process that tries kernels does not start") from None
         return child
@@ -321,4 +322,4 @@ def measurement(times: Mapping[str, Mapping[str, float]], best: str) -> Measurem
 
 def number_of_checkers() -> int:
     """The number of processes that compile: one for each processor but one, up to a limit."""
-    return max(1, min(MOST_CHECKERS, (os.cpu_count() or 2) - 1))
+    return max(1, min(MOST_CHECKERS, cores() - 1))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from tensat_dl.cost.device import Environment, device_names
 from tensat_dl.cost.profile import Profile, find_profile, need_same, profile_path
+from tensat_dl.installed import version_of
 from tensat_dl.jobs.gpus import cards
 
 #: The name of this machine's GPU in --device, whichever it is.
@@ -60,7 +60,7 @@ def this_gpu(tf32: bool = False) -> Gpu:
     }
     versions = {
         "torch": torch.__version__,
-        "triton": version("triton"),
+        "triton": version_of("triton"),
         "cuda": str(torch.version.cuda),
         "cudnn": str(torch.backends.cudnn.version()),
         # Machines that are otherwise alike differ in its last number.
@@ -106,12 +106,8 @@ def at_hand(device: str) -> Gpu:
 def need_torch() -> None:
     """Raises `GpuError` if torch or Triton is not installed."""
     for package in ("torch", "triton"):
-        try:
-            version(package)
-        except PackageNotFoundError:
-            raise GpuError(
-                f"a GPU needs the package {package}, which is not installed\n  = hint: {INSTALL}"
-            ) from None
+        if not version_of(package):
+            raise GpuError(f"a GPU needs the package {package}, which is not installed\n  = hint: {INSTALL}")
 
 
 def device_of(name: str) -> str | None:

@@ -89,6 +89,8 @@ class Host:
                     break
                 except BlockingIOError:
                     stopped.wait(TICK)
+                except OSError:  # a file system without locks
+                    break
             yield
 
 

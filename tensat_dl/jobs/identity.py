@@ -8,8 +8,8 @@ import platform
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
+from tensat_dl.installed import version_of
 from tensat_dl.jobs.package import code_digest, package_version
 
 #: Answers depend on the versions of these packages.
@@ -29,7 +29,7 @@ def environment() -> Mapping[str, str]:
     return {
         "Python": ".".join(map(str, sys.version_info[:2])),
         "architecture": platform.machine(),
-        **{name: _version(name) for name in _LIBRARIES},
+        **{name: version_of(name) or "none" for name in _LIBRARIES},
     }
 
 
@@ -40,10 +40,3 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"

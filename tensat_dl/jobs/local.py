@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from tensat_dl.jobs.gpus import GPUS, cards, chosen
-from tensat_dl.jobs.host import Host
+from tensat_dl.jobs.host import Host, said
 from tensat_dl.jobs.job import Job, Reply, Work
 from tensat_dl.processes import cores
 
@@ -57,7 +58,11 @@ class LocalWorkers:
         while (begun := self._waiting.get()) is not None:
             job, told, stopped = begun
             host = self._free.get()
-            reply = host.run(job, stopped=stopped)
+            try:
+                reply = host.run(job, stopped=stopped)
+            except Exception as e:  # whoever waits for the reply would wait for ever
+                host.end()
+                reply = Reply(reason=said(e), log=traceback.format_exc())
             if reply.unfit:
                 self._unfit.append(reply)
             else:

@@ -6,9 +6,9 @@ import hashlib
 import io
 import zipfile
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from tensat_dl.installed import version_of
 from tensat_dl.resources import BESIDE, folder
 
 #: Examples are models: those that a job reads are among its files.
@@ -17,10 +17,7 @@ _MODELS = "examples"
 
 def package_version() -> str:
     """The version of tensat-dl; "none" where it is not installed."""
-    try:
-        return version("tensat-dl")
-    except PackageNotFoundError:
-        return "none"
+    return version_of("tensat-dl") or "none"
 
 
 @cache

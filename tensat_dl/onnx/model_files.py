@@ -221,13 +221,14 @@ def staged(model: ir.Model | Path, path: str) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
     try:
         file = folder / target.name
-        if isinstance(model, Path):
-            shutil.copyfile(model, file)
-        else:
-            save(model, file)
+        try:
+            if isinstance(model, Path):
+                shutil.copyfile(model, file)
+            else:
+                save(model, file)
+        except OSError as e:
+            raise OSError(e.errno, e.strerror or str(e), path) from None
         yield file
-    except OSError as e:
-        raise OSError(e.errno, e.strerror or str(e), path) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import real_path
+from tensat_dl.installed import version_of
 from tensat_dl.kept import code_digest, digest_of, kept
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.run.model import Model
@@ -92,13 +92,6 @@ def _key(imported: Imported, options: Options, explained: bool) -> str:
         explained,
         environment.key if environment is not None else "",
         code_digest("."),
-        [_version(name) for name in _PACKAGES],
+        [version_of(name) for name in _PACKAGES],
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -41,6 +41,7 @@ class OptimizedFx:
         self._options = options
         #: The positions of weights among the inputs.
         self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
+        self._others = sorted({*range(len(example_inputs))} - {*self._weights})
         self._said: set[str] = set()
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
@@ -57,7 +58,7 @@ class OptimizedFx:
         if known is None:
             self._say(f"it was optimized for {MOST_WEIGHTS} sets of weights, and these are others")
             return self._graph(*inputs)
-        given = tuple(x for i, x in enumerate(inputs) if i not in self._weights)
+        given = tuple(inputs[i] for i in self._others)
         key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
         fast = known.get(key)
         if fast is None:

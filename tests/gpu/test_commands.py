@@ -92,6 +92,14 @@ def test_costs_shows_what_was_measured(tmp_path: Path) -> None:
     assert table["calibration"]["calibrated"]["median"] < table["calibration"]["data_sheet"]["median"]
 
 
+def test_costs_as_json_alone(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    record(path, made_up(REAL, 0.1))
+    done = CliRunner().invoke(cli, ["costs", str(path), "--json", "-"])
+    assert json.loads(done.stdout)["device"] == "h100"
+    assert "80 operators measured" in done.stderr
+
+
 def test_costs_of_a_small_profile(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     text = parse(json.loads(SIGNATURES)[0]).text

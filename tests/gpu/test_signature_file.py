@@ -46,6 +46,7 @@ RELU = "relu(f32[4]) -> f32[4] @ h100"
         ([3], "expected a signature, not 3"),
         (["relu(f32[4])"], "expected"),
         ([{"signature": RELU}], "no `node`"),
+        ([{"signature": RELU, "definition": 5}], "is no list"),
         ([{"signature": RELU, "definition": [{"node": RELU, "inputs": [1]}]}], "has other inputs"),
         ([{"signature": RELU, "definition": [{"node": RELU, "inputs": ["x"]}]}], "has other inputs"),
         ([{"signature": RELU, "definition": [{"node": RELU.replace("4", "5"), "inputs": [0]}]}], "has other inputs"),

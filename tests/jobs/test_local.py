@@ -46,6 +46,21 @@ def test_workers_are_reused_unless_jobs_begin_fresh() -> None:
         assert len({e.reply.answer for e in ended}) == count
 
 
+def test_what_cannot_be_sent_fails() -> None:
+    """.. as an answer that is not there does; the worker goes on."""
+    unsendable = Job("unsendable", threading.Lock())
+    first, second = all_of(Where(1), Work("tests.jobs.work:adder", (1,)), [unsendable, *jobs(1)])
+    assert first.failed
+    assert "pickle" in first.reply.reason
+    assert second.reply.answer == 2
+
+
+def test_a_lock_that_cannot_be_had_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "nowhere"))
+    (ended,) = all_of(Where(1), Work("tests.jobs.work:adder", (1,), place="machine"), jobs(1))
+    assert "No such file or directory" in ended.reply.reason
+
+
 def test_counts_are_told() -> None:
     told: list[tuple[int, ...]] = []
     with Where(2).workers(Work("tests.jobs.work:adder", (1,))) as workers:

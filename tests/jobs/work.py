@@ -13,6 +13,7 @@ from typing import Any
 from tensat_dl.files import write_bytes
 from tensat_dl.jobs.gpus import GPUS
 from tensat_dl.jobs.job import Job, UnfitWorker
+from tensat_dl.verify.rules.verdict import Verdict
 
 
 def jobs(*arguments: Any) -> list[Job]:
@@ -21,6 +22,17 @@ def jobs(*arguments: Any) -> list[Job]:
 
 def adder(by: int) -> Callable[[int], int]:
     return lambda x: x + by
+
+
+def examiner_of_some(*_: object) -> Callable[[Any], Verdict]:
+    """Tests rules, but is ended by one of them."""
+
+    def examined(rule: Any) -> Verdict:
+        if rule.name == "deadly":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Verdict(rule.name, "tested")
+
+    return examined
 
 
 def nothing() -> Callable[[Any], None]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "tensat_dl"
 #: From the bottom to the top: a folder imports only what stands before it.
 LAYERS = (
-    *("resources", "files", "pickles", "kept", "processes", "beside", "jobs"),
+    *("resources", "files", "pickles", "kept", "installed", "processes", "beside", "jobs"),
     *("core", "ops", "sizes", "lang", "rewrite", "engine", "paper"),
     *("cost", "extract", "fuse"),
     *("verify", "why", "baselines", "onnx", "measure", "gpu"),
     *("discover", "coverage"),
     *("run", "report", "torch", "cli", "bench"),
 )
+#: Arrows up by a name in a string, which is imported when it is asked for: docs/architecture.md, "Layers".
+BY_NAME = {("core", "report"), ("engine", "paper"), ("cli", "bench")}
 
 
 def folder(path: Path) -> str:
@@ -36,6 +39,17 @@ def imports() -> dict[tuple[str, str], list[str]]:
     return found
 
 
+def names() -> set[tuple[str, str]]:
+    """Which folder names a module of another in a string, as `pkgutil.resolve_name` takes it."""
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if (named := re.fullmatch(r"tensat_dl\.(\w+)[\w.]*(:\w*)?", text)) and named[1] != folder(path):
+                found.add((folder(path), named[1]))
+    return found
+
+
 def test_every_folder_has_its_place() -> None:
     there = {folder(p) for p in ROOT.rglob("*.py")} - {"__init__", "__main__"}
     assert there == set(LAYERS), "tests/packaging/test_layers.py lists the folders from the bottom to the top"
@@ -49,6 +63,11 @@ def test_arrows_go_down() -> None:
         if a in place and place.get(b, -1) > place[a]
     ]
     assert not wrong, "\n".join([*wrong, "a folder imports only what stands before it in LAYERS"])
+
+
+def test_few_arrows_go_up_by_name() -> None:
+    place = {name: i for i, name in enumerate(LAYERS)}
+    assert {(a, b) for a, b in names() if place.get(b, -1) > place.get(a, len(LAYERS))} == BY_NAME
 
 
 def test_syntax_trees_stay_in_lang() -> None:

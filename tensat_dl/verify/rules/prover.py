@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from tensat_dl.installed import version_of
 
 
 def prover() -> str:
     """The version of z3; "" if it is not installed."""
-    try:
-        return version("z3-solver")
-    except PackageNotFoundError:
-        return ""
+    return version_of("z3-solver")

@@ -19,7 +19,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.files import write
 from tensat_dl.jobs.job import Job, Work
 from tensat_dl.jobs.run import Where, done
-from tensat_dl.kept import code_digest, folder
+from tensat_dl.kept import code_digest, folder, forget_old
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.processes import cores
 from tensat_dl.verify.rules.prover import prover
@@ -30,6 +30,10 @@ from tensat_dl.verify.rules.verdict import Verdict
 Progress = Callable[[int, int, str, str], None]
 #: Fewer rules than this are not worth another process.
 SHARE = 12
+#: So many verdicts are kept, those that were written last.
+MOST_KEPT = 10_000
+#: What workers examine rules with.
+_EXAMINER = "tensat_dl.verify.rules.verify:examiner"
 #: The parts of the program that a verdict depends on.
 _CHECKER = ("core", "engine", "lang", "ops", "rewrite", "verify")
 
@@ -67,34 +71,44 @@ def verify_rules(
         for k, verdict in verdicts:
             i, rule = left[k]
             found[i] = verdict
-            _save(keys[i], verdict)
             if progress is not None:
                 progress(len(found), len(rules), rule.name, verdict.status)
+    with suppress(OSError):
+        forget_old(folder("verdicts"), MOST_KEPT, "*.json")
     return tuple(found[i] for i in range(len(rules)))
 
 
 def _examined(
     rules: Sequence[tuple[RewriteRule, str]], ops: OpTable, seed: int, proofs: bool, where: Where | None
 ) -> Generator[tuple[int, Verdict], None, None]:
-    """The verdicts on rules, each with its key, as they come: from jobs, if they are enough to be worth it.
+    """The verdicts on rules, each with its key, as they come: from jobs, if they are enough to be worth it. They are
+    kept, but for rules whose jobs failed, as for want of memory.
 
-    Rules whose jobs fail are examined in this process.
+    If no job gives an answer, as where no process starts, rules are examined in this process.
     """
-    left = set(range(len(rules)))
+    left = dict.fromkeys(range(len(rules)), "")  # and why
     suits = min(cores(), len(rules) // SHARE)
     if where is not None or suits >= 2:
         where = where or Where(suits)
-        work = Work("tensat_dl.verify.rules.verify:examiner", (tuple(ops.values()), seed, proofs))
+        work = Work(_EXAMINER, (tuple(ops.values()), seed, proofs))
         jobs = [Job(name, rule, rule.name) for rule, name in rules]
         with where.workers(work) as workers, closing(done(workers, jobs, work.retries)) as replies:
             for i, ended in replies:
-                if not ended.failed:
-                    left.remove(i)
-                    yield i, ended.reply.answer
-    if left:
+                if ended.failed:
+                    left[i] = f"its examination failed: {ended.reply.reason}"
+                    continue
+                del left[i]
+                _save(rules[i][1], ended.reply.answer)
+                yield i, ended.reply.answer
+    if 0 < len(left) < len(rules):
+        for i, reason in left.items():
+            yield i, Verdict(rules[i][0].name, "assumed", reason=reason)
+    elif left:
         verdict = examiner(tuple(ops.values()), seed, proofs)
-        for i in sorted(left):
-            yield i, verdict(rules[i][0])
+        for i in left:
+            found = verdict(rules[i][0])
+            _save(rules[i][1], found)
+            yield i, found
 
 
 def examiner(ops: tuple[OpDecl, ...], seed: int, proofs: bool) -> Callable[[RewriteRule], Verdict]:

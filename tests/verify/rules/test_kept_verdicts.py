@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
 import tensat_dl
+from tensat_dl.cost.profile import find_profile, profile_path
+from tensat_dl.jobs.run import Where
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rules import verify
 from tensat_dl.verify.rules.examine import Examiner
@@ -93,6 +95,31 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     with patch.dict(os.environ, {"XDG_CACHE_HOME": str(blocked)}):
         (found,), _ = check(RULE, tmp_path)
     assert found.status == "tested"
+
+
+def test_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """.. has no folder for caches, and none for profiles."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("TENSAT_DL_PROFILES", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    (found,), _ = check(RULE, tmp_path)
+    assert found.status == "tested"
+    assert find_profile("h100") is None
+    with pytest.raises(FileNotFoundError, match="the user has no home folder"):
+        profile_path("h100")
+
+
+def test_a_rule_that_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
+    """.. is not examined again in this one, and nothing is kept of it."""
+    found = program(RULE, tmp_path)
+    (rule,) = [r for r in found.rules if r.name == "r"]
+    monkeypatch.setattr(verify, "_EXAMINER", "tests.jobs.work:examiner_of_some")
+    verdicts = verify_rules([replace(rule, name="deadly"), rule], found.ops, where=Where(1))
+    assert [(v.status, v.reason) for v in verdicts] == [
+        ("assumed", "its examination failed: its process was ended by signal 9"),
+        ("tested", ""),
+    ]
+    assert len(list(empty.glob("*"))) == 1
 
 
 def test_the_seed_counts(empty: Path, tmp_path: Path) -> None:
