@@ -134,7 +134,7 @@ class Assembly:
             if is_number(a.value) and declared is not None and declared.type == "float":
                 as_float(number(a.value), a.value.span)
         with self.located(scope, span):
-            final = checked_attrs(decl, attributes(decl, attrs, scope.names, types), attrs)
+            final = checked_attrs(decl, attributes(decl, attrs, scope.names, types, known=True), attrs)
         filled = dict(final)
         dtype = str(filled.get("dtype", types[0].dtype if types else ""))
         if decl.name in ("fill", "pad"):

@@ -85,7 +85,9 @@ def call_scope(
     check_arity(decl, len(operands), expr.span)
     tensors = assembly.tensors(operands)
     with assembly.located(outer, expr.span):
-        attrs = dict(checked_attrs(decl, attributes(decl, expr.attrs, outer.names, []), expr.attrs))
+        attrs = dict(
+            checked_attrs(decl, attributes(decl, expr.attrs, outer.names, [], known=True), expr.attrs)
+        )
     names: dict[str, Any] = {choice: choice for a in decl.attrs for choice in a.choices}
     for i, param in enumerate(decl.inputs):
         if param.kind == "many":

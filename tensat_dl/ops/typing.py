@@ -13,7 +13,7 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.kinds import not_a_word, words
 from tensat_dl.ops.lists import Many
-from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown, Of, Opaque
+from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown, Of, Opaque, Sym
 from tensat_dl.ops.table import INFIX, NEGATION, AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.values import Absent, AnyType, Broadcast, Env, Lazy, SymType, Unknown, unknown_tensor
 
@@ -405,15 +405,21 @@ class Given(Protocol):
     def value(self) -> ex.Expr: ...
 
 
-def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[AnyType]) -> dict[str, Any]:
+def attributes(
+    decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[AnyType], known: bool = False
+) -> dict[str, Any]:
     """The attributes of an application: those given, evaluated in ``env``, and defaults for the others.
 
     A name that ``env`` does not know, or knows as a tensor, may be a choice (``act = relu``) or a preset (``pads =
     same``); a value that is the word of a preset, such as a block's attribute, stands for it too. int[n] attributes
     become tuples; a float attribute given an integer becomes a float; axes are counted from the first. Presets come
     last because they use the other attributes.
+
+    A negative axis is counted from the end if it is written as a number, or if all values are ``known``, as in a
+    graph. What a rule or a composition computes may be negative for some sizes alone, where it is no axis.
     """
     values = defaults(decl)
+    computed = set()
     presets: list[tuple[str, ex.Expr]] = []
     for keyword in given:
         expr = keyword.value
@@ -437,11 +443,17 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
             value = (value,) * a.length
         if a.type == "float" and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
+        if a.type == "float" and isinstance(value, Sym):
+            raise NotKnown(f"`{expr.span.text}`, a float, is not known when rules are compiled")
         if a.type == "bool" and isinstance(value, Condition):
             raise NotKnown(f"whether `{expr.span.text}` is not known when rules are compiled")
         values[a.name] = value
+        if not known and not _is_literal(expr):
+            computed.add(a.name)
     rank = len(inputs[0].shape) if inputs else len(values.get("shape", ()))
     for a in decl.attrs:
+        if a.name in computed:
+            continue
         if a.type == "axis" and a.name in values:
             values[a.name] = from_first(values[a.name], rank)
         elif a.type == "axes" and isinstance(values.get(a.name), tuple):
@@ -449,6 +461,13 @@ def attributes(decl: OpDecl, given: Sequence[Given], env: Env, inputs: Sequence[
     for name, preset in presets:
         values[name] = evaluate(preset, environment(decl, inputs, values))
     return values
+
+
+def _is_literal(expr: ex.Expr) -> bool:
+    """Whether an expression is a number, or a list of numbers, as written."""
+    if isinstance(expr, ex.ListExpr) and isinstance(expr.items, tuple):
+        return all(map(is_number, expr.items))
+    return is_number(expr)
 
 
 def from_first(axis: Any, rank: int) -> Any:

@@ -50,6 +50,17 @@ def test_a_tensor_that_is_no_known_scalar_is_not_taken_for_an_attribute() -> Non
     assert not [op for op, _ in nodes if op == "leaky"]
 
 
+def test_what_a_composition_computes_is_an_axis_from_the_first() -> None:
+    """.. as rules take it: a number that is negative for some sizes alone would be another axis there."""
+    flipped = "op flipped(x: tensor; p: {}) = transpose(x; perm = p)\n"
+    with pytest.raises(TsrError, match="perm is a permutation"):
+        found("output flipped(x; p = [-1, -2])", flipped.format("ints"))
+    for p in ("[-1, -2]", "[0 - 1, 0]"):
+        assert ("transpose", {"perm": (1, 0)}) in found(f"output flipped(x; p = {p})", flipped.format("axes"))
+    last = "op last(x: tensor) = softmax(x; axis = -1)\n"
+    assert ("softmax", {"axis": 1}) in found("output last(x)", last)
+
+
 def test_one_attribute_in_two_places_has_one_value() -> None:
     both = "op both(x: tensor; c: float) = relu(x + c) * c\n"
     assert ("both", {"c": 2.0}) in found("output relu(x + 2.0) * 2.0", both)

@@ -440,8 +440,9 @@ def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
                 if all(missing):
                     message = f"condition `{condition.span.line}` never has a value: {missing[-1]}"
                     return [Diagnostic(message, condition.span)]
-        if all(reasons) and UNMET not in reasons:  # where conditions are never met the rule is vacuous
-            message = f"the target of rule `{rule.name}` never type-checks: {reasons[0]}"
+        reason = next((r for r in reasons if r != UNMET), "")
+        if all(reasons) and reason:  # where conditions are never met the rule is vacuous
+            message = f"the target of rule `{rule.name}` never type-checks: {reason}"
             return [Diagnostic(message, rule.span)]
         _compile(rule, ops, ANY_RANKS)
     return problems

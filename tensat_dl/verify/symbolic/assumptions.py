@@ -111,10 +111,10 @@ class Assumptions:
             self._given.append(sym.Condition("eq", (sym.sub(sym.atom(*positive), dimension),)))
             self._add(self.facts.simplify(c))
             return
-        if (ordered := _ordered(c)) is not None:
+        if (ordered := _ordered(c)) is not None and (difference := _difference(*ordered)) is not None:
             # The size of a slice becomes a dimension: it is known to be positive.
             low, high = ordered
-            self.facts.define(high, sym.add(sym.atom(*low), _difference(low, high)))
+            self.facts.define(high, sym.add(sym.atom(*low), difference))
             equation = sym.equal(sym.atom(*high), self.facts.known[high])
             assert isinstance(equation, Condition)
             self._given += [c, equation]
@@ -133,7 +133,10 @@ class Assumptions:
             p = _reduced(c.args[0])
         elif (ordered := _ordered(c)) is not None:
             low, high = ordered
-            p = sym.sub(sym.atom(*high), sym.add(sym.atom(*low), _difference(low, high)))
+            difference = _difference(low, high)
+            if difference is None:
+                return
+            p = sym.sub(sym.atom(*high), sym.add(sym.atom(*low), difference))
         for monomial, k in sym.terms_of(p).items():
             if len(monomial) == 1 and abs(k) == 1 and _is_of_each(monomial[0]):
                 rest = sym.mul(sym.sub(p, Sym(((monomial, k),))), -k)
@@ -236,11 +239,14 @@ def _ordered(c: Condition) -> tuple[Atom, Atom] | None:
     return (by[1], by[-1]) if by.keys() == {1, -1} else None
 
 
-def _difference(low: Atom, high: Atom) -> Int:
-    """How much larger one attribute is than another, as a dimension."""
-    if isinstance(low[1], Of) and isinstance(high[1], Of) and low[1].index == high[1].index:
-        return sym.atom("dim", Of(f"{low[1].name}..{high[1].name}", low[1].index), 0)
-    return sym.atom("dim", (low, high), 0)
+def _difference(low: Atom, high: Atom) -> Int | None:
+    """How much larger one attribute is than another, as a dimension: of a member, if one of them is of it. None for
+    those of two members."""
+    members = {a[1].index for a in (low, high) if isinstance(a[1], Of)}
+    if not members:
+        return sym.atom("dim", (low, high), 0)
+    names = [(a[0], a[1].name, *a[2:]) if isinstance(a[1], Of) else a for a in (low, high)]
+    return sym.atom("dim", Of(repr(names), members.pop()), 0) if len(members) == 1 else None
 
 
 def _is_of_each(a: Atom) -> bool:

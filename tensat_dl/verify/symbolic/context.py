@@ -15,8 +15,16 @@ from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
+from tensat_dl.verify.symbolic.divisors import may_differ
 from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
-from tensat_dl.verify.symbolic.functions import applied, clauses_of, is_integer, only_factor
+from tensat_dl.verify.symbolic.functions import (
+    PARTIAL,
+    applied,
+    clauses_of,
+    is_integer,
+    is_positive,
+    only_factor,
+)
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -47,6 +55,7 @@ class Context:
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
+    rooted: dict[Value, None] = field(default_factory=dict)  #: what partial functions have been applied to
 
     # ---- indices
 
@@ -94,8 +103,12 @@ class Context:
 
     def has_integers(self, variable: str) -> bool:
         """Whether the elements of a variable are integers for sure."""
-        dtype = self.known.facts.value(self.dtypes[variable])
-        return self.known.holds(sym.any_of(sym.equal(dtype, t) for t in INTEGERS))
+        return self.of_integers(self.dtypes[variable])
+
+    def of_integers(self, dtype: str | Opaque) -> bool:
+        """Whether an element type is that of integers for sure."""
+        own = self.known.facts.value(dtype)
+        return self.known.holds(sym.any_of(sym.equal(own, t) for t in INTEGERS))
 
     def same_shape(self, a: Index, b: Index) -> bool:
         return len(a) == len(b) and all(self.known.plainly(x, y) for x, y in zip(a, b, strict=True))
@@ -209,6 +222,7 @@ class Context:
         extent = self.simple(extent)
         if self.known.equal(extent, 0):
             return el.number(0)
+        names = el.names_in(t.over)
         for g in sorted((g for g in t.guards if a in atoms_of(g)), key=repr):
             truth = self.known.truth(g)
             if truth is False:
@@ -217,7 +231,7 @@ class Context:
             if truth is True:
                 return self._closed(rest, c, a, extent)
             bound = _solved(g, a)
-            if bound is None or self._is_inner(bound[1]):
+            if bound is None or self._is_inner(bound[1]) or not names.isdisjoint(atoms_of(bound[1])):
                 continue
             kind, limit = bound
             if kind == "is":
@@ -274,10 +288,17 @@ class Context:
             return self._limited(fn, args)
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
-        divisor = _of_sizes(*args) if fn == "inverse" else None
-        if divisor is not None and not self.known.decide(sym.negate(sym.equal(divisor, 0))):
+        if fn == "inverse" and not all(map(self._is_so, may_differ(*args))):
             raise Inexpressible("a divisor that is made of sizes is 0 for some")
+        if (fn in PARTIAL or fn.startswith("power")) and not is_positive(args[0]):
+            self.rooted[args[0]] = None
         return applied(fn, args)
+
+    def _is_so(self, c: sym.Bool) -> bool:
+        """Whether a condition follows; without indices this is decided in cases."""
+        if isinstance(c, Condition) and not atoms_of(c).isdisjoint(self.extents):
+            return self.known.holds(c)
+        return self.known.decide(c)
 
     def _limited(self, fn: str, args: Sequence[Value]) -> Value:
         """The greatest or the least of several values: the least of several greatest, none of which is idle."""
@@ -377,27 +398,6 @@ def _is_natural(a: Atom) -> bool:
     return a[0] in ("div", "mod", "max", "min") and all(
         k > 0 and all(map(_is_natural, m)) for p in a[1:] for m, k in sym.terms_of(p).items()
     )
-
-
-def _of_sizes(v: Value) -> Int | None:
-    """An unknown number that is made of sizes alone, as such."""
-    out: Int = 0
-    for t, c in v.terms:
-        if t.guards or t.over or c.denominator != 1:
-            return None
-        monomial: Int = int(c)
-        for f, n in t.factors:
-            if (
-                not isinstance(f, Symbol)
-                or not is_integer(f.atom)
-                or f.atom[0] in ("index", "bound")
-                or n < 1
-            ):
-                return None
-            for _ in range(n):
-                monomial = sym.mul(monomial, sym.atom(*f.atom))
-        out = sym.add(out, monomial)
-    return out if isinstance(out, Sym) else None
 
 
 def is_last(p: Int) -> bool:

@@ -14,7 +14,10 @@ from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 #: Functions that grow with their operand.
 INCREASING = frozenset(("sigmoid", "tanh", "exp", "erf"))
+#: Functions whose values are greater than 0.
 POSITIVE = frozenset(("sigmoid", "exp", "rsqrt"))
+#: Functions that negative numbers do not have.
+PARTIAL = frozenset(("sqrt", "rsqrt", "log"))
 
 
 def applied(fn: str, args: Sequence[Value]) -> Value:

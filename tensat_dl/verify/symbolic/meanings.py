@@ -257,6 +257,8 @@ def rmsnorm(
     return at
 
 
+#: Operators that divide: proofs are over the real numbers.
+ROUNDED = frozenset(("ewdiv", "reduce_mean", "poolavg"))
 MEANINGS: Mapping[str, Meaning] = {
     f.__name__.removesuffix("_"): f
     for f in (
@@ -272,6 +274,8 @@ def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, 
     operands that it does not take."""
     (t,) = infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
     shape = context.simple(t.shape)
+    if op in ROUNDED and context.of_integers(t.dtype):
+        raise Inexpressible(f"`{op}` of integers is rounded")
     if op in POINTWISE:
         return pointwise(op, context, xs, attrs, shape, t.dtype)
     if op == "cast":

@@ -8,7 +8,7 @@ SMT solver decides about integers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -18,7 +18,7 @@ from typing import Any
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, calls_of, is_every
-from tensat_dl.core.rule import Attribute, RewriteRule, Side
+from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, NotKnown, Opaque
@@ -37,16 +37,13 @@ from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.members import RANKS, SHAPELESS, check_members
+from tensat_dl.verify.symbolic.partial import check_partial, check_rooted
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 from tensat_dl.verify.symbolic.unproved import Unproved as Unproved
 
-#: Functions that negative numbers do not have, and operators with a root of what is never negative.
-PARTIAL = frozenset(("sqrt", "rsqrt", "log"))
-WHOLE_POWERS = range(-8, 9)
-NORMS = frozenset(("batchnorm", "layernorm", "rmsnorm"))
 #: Attributes that say what tensor a number fills.
 FILLED = frozenset((("fill", "shape"), ("fill", "dtype")))
 #: Unknown permutations of axes are tried one after the other, if there are no more than this.
@@ -78,8 +75,7 @@ class ProvedFor:
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
-    if _is_partial(rule.target, infer) and not _is_partial(rule.source, infer, NORMS):
-        raise Unproved("its target has roots or logarithms, of numbers that may be negative")
+    check_partial(rule, infer.table)
     try:
         if _is_pointwise(rule, infer):
             anywhere = replace(rule, conditions=tuple(c for c in rule.conditions if not _is_about_shapes(c)))
@@ -134,23 +130,6 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     if not ranks:
         raise Unproved("it never applies")
     return ProvedFor(min(ranks), max(ranks), any_number=rule.index is not None)
-
-
-def _is_partial(side: Side, infer: Inference, also: Collection[str] = ()) -> bool:
-    """Whether a side has functions that not all numbers have, or operators that are ``also`` such."""
-    return any(_applies_partial(n.op, n.attrs, infer.table, also) for n in side.nodes)
-
-
-def _applies_partial(
-    op: str, attrs: Sequence[Attribute | ex.KeywordArg], ops: OpTable, also: Collection[str]
-) -> bool:
-    if op == "power":
-        exponents = (a.value for a in attrs if a.name == "exponent")
-        return not any(isinstance(v, ex.Const) and v.value in WHOLE_POWERS for v in exponents)
-    if op in PARTIAL or op in also:
-        return True
-    calls = [c for c in calls_of(ops[op].composition) if c.fn in ops] if op in ops else []
-    return any(_applies_partial(c.fn, c.attrs, ops, also) for c in calls)
 
 
 def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:
@@ -366,7 +345,11 @@ class _Proof:
             if before[s] is not after[t]:
                 shape = context.simple(before[s].shape)
                 index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
-                left, right = before[s].at(index), after[t].at(index)
+                left = before[s].at(index)
+                rooted = list(context.rooted)
+                right = after[t].at(index)
+                for v in list(context.rooted)[len(rooted) :]:
+                    check_rooted(v, rooted, context)
                 if left != right:
                     settle(el.subtract(left, right), context)
 

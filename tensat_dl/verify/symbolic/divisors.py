@@ -1,0 +1,55 @@
+"""Divisors that are 0 for some sizes, whatever the elements are: of those a proof takes nothing for granted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from math import lcm
+
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Bool, Int
+from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Summand, Symbol, Value, names_in
+from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer
+
+
+def may_differ(v: Value) -> Iterator[Bool]:
+    """Conditions on integers under which v is not 0 for all elements of variables.
+
+    A number is a sum of parts that differ in what is made of elements, each times a number made of sizes and indices:
+    one of these is not 0, and so for what functions are applied to. What is 0 for some elements alone does not count.
+    """
+    scale = lcm(*(c.denominator for _, c in v.terms))
+    parts: dict[Summand, Int] = defaultdict(int)
+    for t, c in v.terms:
+        sizes: Int = int(c * scale)
+        others: list[tuple[Factor, int]] = []
+        bound = names_in(t.over)
+        for f, n in t.factors:
+            if isinstance(f, Symbol) and is_integer(f.atom) and f.atom not in bound:
+                for _ in range(n):  # a size that divides is not 0
+                    sizes = sym.mul(sizes, sym.atom(*f.atom))
+            if not isinstance(f, Symbol) or n < 0 or f.atom in bound or not is_integer(f.atom):
+                others.append((f, n))
+        other = Summand(tuple(others), t.guards, t.over)
+        parts[other] = sym.add(parts[other], sizes)
+    yield sym.any_of(sym.negate(sym.equal(p, 0)) for p in parts.values())
+    for other in parts:
+        yield from _of_part(other)
+
+
+def _of_part(t: Summand) -> Iterator[Bool]:
+    if t.over and not any(map(_has_elements, (f for f, _ in t.factors))):
+        yield all(isinstance(f, FunctionOf) and f.fn in POSITIVE for f, _ in t.factors) and not t.guards
+    for f, n in t.factors:
+        if n > 0 and isinstance(f, FunctionOf) and f.fn not in POSITIVE:
+            yield _has_elements(f)
+            for a in f.args:
+                if a.constant is None:
+                    yield from may_differ(a)
+
+
+def _has_elements(f: Factor) -> bool:
+    """Whether a factor is made of what is not known, beside sizes."""
+    if isinstance(f, FunctionOf):
+        return any(_has_elements(g) for a in f.args for t, _ in a.terms for g, _ in t.factors)
+    return isinstance(f, Read) or not is_integer(f.atom)
