@@ -72,6 +72,14 @@ class ModelFacts:
         there = (f.constants.get(name) for f in others if f.types.get(name) is not None)
         return any(t is None or not _equal(value, t.numpy()) for t in there)
 
+    def constant_part(self, name: str, others: Iterable[ModelFacts]) -> Array | None:
+        """The elements of a small constant that are the same at all sizes."""
+        value = self.small(name)
+        if value is None or value.dtype.kind not in "iuf":
+            return None
+        there = [t for f in others if (t := f.small(name)) is not None and t.shape == value.shape]
+        return np.asarray(value[np.all([value == t for t in there], axis=0)] if there else value)
+
     def shape_differs(self, name: str, others: Iterable[ModelFacts]) -> bool:
         """Whether a value has another shape at other sizes."""
         return any(f.shape(name) != self.shape(name) for f in others)

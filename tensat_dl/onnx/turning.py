@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.onnx.facts import ModelFacts
@@ -24,6 +25,11 @@ _COMPARE = frozenset(
     | {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
 )
 _ROUND = frozenset({"Mod", "Div", "Floor", "Ceil", "Round"})
+#: Operators that compare the elements of a vector with one another; those that look up what may be a table.
+_ORDER = frozenset({"ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK"})
+_LOOK_UP = frozenset({"Gather", "GatherND", "GatherElements"})
+#: So many places at which a table changes are looked at from either end.
+STEPS = 3
 #: Numbers as large as this stand for the end of a dimension.
 ENDLESS = 2**24
 #: A dimension is once so many times as large as all numbers, and at least `LARGE`: what is compared may be a part of
@@ -62,6 +68,12 @@ class Turning:
                 rests = rests or node.op_type == "Mod"
                 several = several or (node.op_type in _COMPARE and len(varying) > 1)
                 (numbers if node.op_type in _COMPARE else divisors).update(whole)
+            elif node.op_type in _ORDER and varying:
+                at_all = several = True
+                numbers.update(n for name in varying for n in _whole(facts.constant_part(name, others)))
+            elif node.op_type in _LOOK_UP and names[0] not in varying and varying:
+                at_all = True
+                numbers.update(_steps(facts.constants.get(names[0]), node))
             elif node.op_type == "Slice" and resized:
                 numbers.update(whole)
             elif node.op_type == "Squeeze" and resized and len(names) == 1 and not node.attributes:
@@ -119,6 +131,16 @@ def _whole(array: Array | None) -> list[int]:
     """The magnitudes of a small constant that may be sizes."""
     few = [] if array is None or array.dtype.kind not in "iuf" else array.reshape(-1)[:FAR].tolist()
     return [int(abs(x)) for x in few if 1 <= abs(x) < ENDLESS]
+
+
+def _steps(table: ir.TensorProtocol | None, node: ir.Node) -> list[int]:
+    """The first and the last places along its axis at which a table is another than before."""
+    if table is None or not table.shape:
+        return []
+    axis = node.attributes.get("axis")
+    rows = np.moveaxis(table.numpy(), axis.as_int() if axis is not None else 0, 0)
+    steps = 1 + np.flatnonzero((rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(axis=1))
+    return [*map(int, steps[:STEPS]), *map(int, steps[-STEPS:])]
 
 
 def _strides(node: ir.Node) -> Sequence[int]:

@@ -123,6 +123,20 @@ MODELS: Mapping[str, Middle] = {
         ],
         [numbers("by", 1000), numbers("one", 1)],
     ),
+    "the greater of a size and a number": (
+        [
+            *SIZE,
+            make_node("Concat", ["n", "limit"], ["sizes"], axis=0),
+            make_node("ArgMax", ["sizes"], ["place"], keepdims=0),
+            make_node("Cast", ["place"], ["is below"], to=1),
+            make_node("Mul", ["a", "is below"], ["b"]),
+        ],
+        [numbers("axis 0", 0), numbers("limit", 1000)],
+    ),
+    "looked up by a size": (
+        [*SIZE, make_node("Gather", ["table", "n"], ["scale"]), make_node("Mul", ["a", "scale"], ["b"])],
+        [ZERO, tensor("table", [1.0] * 900 + [2.0] * 9000)],
+    ),
     "squeezed": ([make_node("Squeeze", ["a"], ["b"])], []),
     "pool": (
         [
