@@ -22,6 +22,7 @@ from tensat_dl.cli.options import (
     rules_option,
     where_options,
 )
+from tensat_dl.jobs.job import RETRIES
 
 if TYPE_CHECKING:
     from tensat_dl.jobs.job import Job
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @where_options("one for each core; one where models are measured")
 @click.option(
     "--retries",
-    default=2,
+    default=RETRIES,
     show_default=True,
     type=click.IntRange(0),
     metavar="N",

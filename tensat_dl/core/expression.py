@@ -262,3 +262,22 @@ def _fields_of(cls: type) -> tuple[str, ...] | None:
     if not is_dataclass(cls) or cls is Span:
         return None
     return tuple(f.name for f in fields(cls) if f.name not in ("span", "fn_span"))
+
+
+def is_number(expr: Expr) -> bool:
+    """Whether an expression in tensor position is a numeric literal."""
+    match expr:
+        case Const(_, "int" | "float"):
+            return True
+        case Unary("-", Const(_, "int" | "float")):
+            return True
+    return False
+
+
+def number(expr: Expr) -> int | float:
+    """The value of a numeric literal."""
+    if isinstance(expr, Unary):
+        return -number(expr.operand)
+    assert isinstance(expr, Const)
+    assert isinstance(expr.value, int | float)
+    return expr.value

@@ -4,7 +4,7 @@ A file is a JSON list. An operator is its signature's text; a composition also h
 that measures may not have its declaration:
 
     ["relu(f32[64]) -> f32[64] @ h100",
-     {"signature": "silu(f32[64]) -> f32[64] @ h100",
+     {"signature": "silu#5b1c9a02(f32[64]) -> f32[64] @ h100",
       "definition": [{"node": "sigmoid(f32[64]) -> f32[64] @ h100", "inputs": [0]},
                      {"node": "ewmul(f32[64], f32[64]) -> f32[64] @ h100", "inputs": [0, 1]}]}]
 
@@ -55,7 +55,8 @@ def expand(
 ) -> int:
     """Adds an application to a graph, and a ``composed`` operator as the operators of its definition. Numbers in the
     definition are `fill` nodes."""
-    from tensat_dl.ops.typing import compose, infer
+    from tensat_dl.ops.compositions import compose
+    from tensat_dl.ops.typing import infer
 
     def type_of(i: int) -> TensorType:
         return builder.nodes[i].type

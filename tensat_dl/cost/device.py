@@ -41,9 +41,8 @@ class Device:
     bandwidth: float  #: bytes per second to and from main memory
     launch_ms: float  #: milliseconds to start one kernel (inside a CUDA graph on a GPU)
     strided_views: bool  #: consumers read slices and transposes through strides; else these are copied
-    packs_weights: (
-        bool  #: operands known ahead of time are prepared for their consumers, so it matters which are
-    )
+    #: Operands known ahead of time are prepared for their consumers, so it matters which are.
+    packs_weights: bool
 
 
 def device_names() -> tuple[str, ...]:

@@ -31,9 +31,10 @@ from tensat_dl.core.egraph import FloatArray
 from tensat_dl.cost.device import Device
 from tensat_dl.cost.profile import Measurement, Profile
 from tensat_dl.cost.signature import Signature, parse
+from tensat_dl.ops.flops import flops
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable, coerce
-from tensat_dl.ops.typing import IllTyped, flops, infer
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import Absent
 
 #: The least number of signatures for a calibration.

@@ -83,9 +83,8 @@ def shorter_views(egraph: EGraph, choices: Mapping[int, int]) -> dict[int, int]:
             below[n] = children[0]
             seen.setdefault(children[0], []).append(n)
 
-    ends: dict[
-        int, tuple[int, int]
-    ] = {}  # by e-class, the result that the answer's views of it end at; how many
+    # By e-class, the result that the answer's views of it end at, and how many these are.
+    ends: dict[int, tuple[int, int]] = {}
 
     def end(c: int) -> tuple[int, int]:
         if c not in ends:

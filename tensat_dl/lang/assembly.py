@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
+from tensat_dl.core.expression import is_number, number
 from tensat_dl.core.graph import FLOATS, INTEGERS, Attrs, AttrValue, GraphBuilder, TensorType, fill_attrs
 from tensat_dl.lang import ast
 from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
+from tensat_dl.ops.attributes import attributes
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
+from tensat_dl.ops.compositions import neighbour
 from tensat_dl.ops.evaluate import Unresolved, evaluate
+from tensat_dl.ops.flops import check_flops
 from tensat_dl.ops.numbers import written
 from tensat_dl.ops.products import Alignment, aligned
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.ops.traits import traits
-from tensat_dl.ops.typing import IllTyped, attributes, check_flops, infer, is_number, neighbour, number
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
 
 #: More nodes than this, or more statements run, are taken for a mistake.

@@ -10,9 +10,9 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.declare import parameters
 from tensat_dl.lang.scope import Scope
+from tensat_dl.ops.attributes import attributes
 from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs
 from tensat_dl.ops.table import OpDecl
-from tensat_dl.ops.typing import attributes
 
 
 def check_blocks(blocks: Mapping[str, ast.Block]) -> Iterator[Diagnostic]:

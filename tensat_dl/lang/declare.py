@@ -10,10 +10,11 @@ from itertools import product
 from typing import Any
 
 from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean, error
-from tensat_dl.core.expression import children
+from tensat_dl.core.expression import children, is_number
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.attributes import unknown_attribute
 from tensat_dl.ops.calls import check_arity, check_attr_kinds, check_attrs
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.kinds import ANYTHING, article, attribute_kind, fits, kind_of
@@ -29,7 +30,7 @@ from tensat_dl.ops.table import (
     constant,
     wanted,
 )
-from tensat_dl.ops.typing import IllTyped, NotComputable, infer, is_number, unknown_attribute
+from tensat_dl.ops.typing import IllTyped, NotComputable, infer
 from tensat_dl.ops.values import FUNCTIONS, unknown_tensor
 
 #: Lists of a known length are written out wherever they are: longer ones are `ints`.

@@ -12,10 +12,10 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Operand
 from tensat_dl.lang.blocks import call_scope
 from tensat_dl.lang.scope import Scope, ScopedTensor
+from tensat_dl.ops.attributes import from_first
 from tensat_dl.ops.calls import show
 from tensat_dl.ops.evaluate import member, range_values, which_elements
 from tensat_dl.ops.table import INFIX, NEGATION
-from tensat_dl.ops.typing import from_first
 from tensat_dl.ops.values import FUNCTIONS, Absent, AlreadyReported, Unknown, describe
 
 SPLIT = "split is written `split(x; axis = k, sizes = [m, n])`"

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, plural
-from tensat_dl.core.expression import every, is_every, names_of, with_name
+from tensat_dl.core.expression import every, is_every, is_number, names_of, number, with_name
 from tensat_dl.core.rule import PatternNode
 from tensat_dl.lang import ast
 from tensat_dl.lang.pattern_names import ELEMENT, PatternNames, Silent
 from tensat_dl.ops.calls import check_arity, check_attrs
+from tensat_dl.ops.compositions import neighbour
 from tensat_dl.ops.kinds import article, kind_of, want
 from tensat_dl.ops.numbers import written
 from tensat_dl.ops.table import INFIX, NEGATION
-from tensat_dl.ops.typing import is_number, neighbour, number
 from tensat_dl.ops.values import FUNCTIONS
 
 LIST = "list of tensors"

@@ -16,9 +16,9 @@ from tensat_dl.lang.print_expr import sizes as print_sizes
 from tensat_dl.lang.print_sizes import declared, integer
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.tokens import RESERVED
+from tensat_dl.ops.compositions import neighbour
 from tensat_dl.ops.symbolic import Int, add
 from tensat_dl.ops.table import INFIX, AttrDecl, OpTable
-from tensat_dl.ops.typing import neighbour
 from tensat_dl.sizes.named import OpenAttr, OpenGraph
 
 _SYMBOLS = {op: symbol for symbol, op in INFIX.items()}

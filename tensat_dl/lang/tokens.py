@@ -136,7 +136,7 @@ def _string(tokens: list[Tok], i: int) -> Diagnostic | None:
         if escape[1] not in 'nt"\\':
             at = token.start + escape.start()
             hint = r"known escapes are \n, \t, \" and \\; a backslash itself is written \\"
-            message = f"unknown escape `{_shown(escape[0])}` in a string"
+            message = f"unknown escape `{printable(escape[0])}` in a string"
             return Diagnostic(message, Span(token.source, at, at + 2), hint)
     return None
 
@@ -260,7 +260,8 @@ _PROBLEMS = {
 }
 
 
-def _shown(text: str) -> str:
+def printable(text: str) -> str:
+    """Text with a mark in the place of each character that does not show."""
     return "".join(c if c.isprintable() else "�" for c in text)
 
 

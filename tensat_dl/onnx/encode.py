@@ -13,10 +13,11 @@ from tensat_dl.core.graph import Graph, GraphBuilder, TensorType, splits
 from tensat_dl.onnx.operator import NodeWriter, OnnxTensor, Writing
 from tensat_dl.onnx.operators import WRITE
 from tensat_dl.onnx.tensors import ONNX_DTYPES, numpy_dtype
+from tensat_dl.ops.compositions import compose
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import compose, infer
+from tensat_dl.ops.typing import infer
 from tensat_dl.verify.execute import execute
 
 
@@ -26,10 +27,15 @@ class Unwritable(Exception):
 
 class Encoder:
     """Writes the nodes of one graph, operands first. ``tensors`` has the tensors of written nodes; ``weight`` gives
-    the value of a weight by name."""
+    the value of a weight by name, ``elsewhere`` the shapes of nodes at other sizes of open dimensions."""
 
     def __init__(
-        self, graph: Graph, ops: OpTable, writer: NodeWriter, weight: Callable[[str], Array]
+        self,
+        graph: Graph,
+        ops: OpTable,
+        writer: NodeWriter,
+        weight: Callable[[str], Array],
+        elsewhere: Sequence[Mapping[int, tuple[int, ...]]] = (),
     ) -> None:
         self.graph = graph
         self.ops = ops
@@ -37,7 +43,11 @@ class Encoder:
         self.weight = weight
         self.tensors: dict[int, OnnxTensor] = {}
         self._splits = splits(graph)
-        self.known = graph.weights_only()
+        #: What can be computed ahead of time: nothing of what has another size elsewhere, nor what is made of that.
+        self.known: list[bool] = []
+        for i, (n, alone) in enumerate(zip(graph.nodes, graph.weights_only(), strict=True)):
+            same = all(there.get(i, n.types[0].shape) == n.types[0].shape for there in elsewhere)
+            self.known.append(alone and same and all(self.known[j] for j in n.inputs))
         #: What is computed at run time, or an output, takes these.
         self.taken = {j for i, n in enumerate(graph.nodes) if not self.known[i] for j in n.inputs}
         self.taken.update(i for _, i in graph.outputs)

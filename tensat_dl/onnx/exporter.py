@@ -123,14 +123,18 @@ class _Exporter:
         self.model = model
         self.values = ir.convenience.create_value_mapping(model.graph, include_subgraphs=False)
         self.writer = NodeWriter(model.graph, opset(model))
-        self.encoder = Encoder(
-            graph, imported.program.ops, self.writer, lambda name: imported.constants[name].numpy()
-        )
         #: For each of other sizes of the open dimensions, the shapes of the graph's nodes.
         self.elsewhere = [
             Elsewhere(imported.graph, imported.program.ops, known).shapes(graph)
             for known in imported.elsewhere
         ]
+        self.encoder = Encoder(
+            graph,
+            imported.program.ops,
+            self.writer,
+            lambda name: imported.constants[name].numpy(),
+            self.elsewhere,
+        )
         self._before = len(model.graph)
         self._copied: dict[int, list[ir.Value]] = {}  #: what opaque nodes give that were written anew
 

@@ -239,13 +239,14 @@ def commit(staged: Path, path: str) -> None:
     if model.exists() and not model.is_file():  # a device or a pipe
         model.write_bytes(staged.read_bytes())
         return
-    for file in sorted(staged.parent.iterdir(), key=lambda p: p == staged):
-        target = model.parent / file.name
-        if target.exists():
-            shutil.copymode(target, file)
+    files = sorted(staged.parent.iterdir(), key=lambda p: p == staged)
+    for file in files:
+        if (model.parent / file.name).exists():
+            shutil.copymode(model.parent / file.name, file)
         with open(file, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(file, target)
+    for file in files:  # at once: between these, the model that was there has the new one's weights
+        os.replace(file, model.parent / file.name)
 
 
 def save(model: ir.Model, path: Path) -> Path:

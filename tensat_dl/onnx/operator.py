@@ -14,10 +14,11 @@ from tensat_dl.core.graph import AttrValue, GraphBuilder, TensorType
 from tensat_dl.onnx.facts import ModelFacts
 from tensat_dl.onnx.subgraphs import UniqueNames
 from tensat_dl.onnx.tensors import numpy_dtype, shape_of, tensor_type
+from tensat_dl.ops.attributes import defaults
 from tensat_dl.ops.numbers import meant
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable, coerce
-from tensat_dl.ops.typing import IllTyped, defaults, infer
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import Absent
 
 # ---- reading ---------------------------------------------------------------------------------------------

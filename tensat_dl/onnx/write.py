@@ -12,6 +12,7 @@ from tensat_dl.onnx.exporter import build, export
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import commit, data_files, data_of, external, failed, size_of, staged
 from tensat_dl.onnx.open_sizes import weights_vary, wrong
+from tensat_dl.onnx.session import NotRunnable, Session
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sizes.dim_sizes import ranges_in_text
 from tensat_dl.sizes.named import OpenGraph
@@ -58,8 +59,7 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
     else:
         made = export(imported, graph)
     with staged(made, output) as file:
-        same = Agreement("agrees", 0.0, "the same model")
-        found = same if unchanged else _compared(imported, str(file), seed)
+        found = _unchanged(file, output) if unchanged else _compared(imported, str(file), seed)
         after = size if unchanged else sum(f.stat().st_size for f in file.parent.iterdir())
         written = Written(found, size, after, "" if unchanged else ranges_in_text(imported.said))
         if not written.wrong:
@@ -96,6 +96,16 @@ def write_fresh(graph: Graph, ops: OpTable, output: str, seed: int, opened: Open
     with staged(build(graph, ops, weights.__getitem__), output) as file:
         commit(file, output)
     return Fresh(reason)
+
+
+def _unchanged(file: Path, output: str) -> Agreement:
+    """A model that is the original agrees with it; one that does not load is not said to."""
+    try:
+        Session(file, threads=1, optimized=False)
+    except NotRunnable as e:
+        why = str(e).replace(str(file), output)
+        return Agreement("not compared", 0.0, f"ONNX Runtime does not load either of them: {why}")
+    return Agreement("agrees", 0.0, "the same model")
 
 
 def _compared(imported: Imported, path: str, seed: int) -> Agreement:

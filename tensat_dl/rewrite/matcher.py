@@ -13,10 +13,10 @@ from tensat_dl.core.diagnostics import TsrError, plural
 from tensat_dl.core.expression import member, with_lists
 from tensat_dl.core.graph import attr_text
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.ops.attributes import attributes, defaults
 from tensat_dl.ops.kinds import article
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.ops.typing import attributes, defaults
 from tensat_dl.rewrite.classes import Terms
 from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import MAX_RANK

@@ -20,11 +20,12 @@ from tensat_dl.core.expression import base_of, every, is_every
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.attributes import attributes, defaults, unknown_attribute
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.lists import INDEX, Many
 from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown, Of, Opaque
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.ops.typing import IllTyped, Inference, attributes, defaults, unknown_attribute
+from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import AnyType, SymType, unknown_tensor
 from tensat_dl.rewrite.conditions import conjuncts
 

@@ -16,11 +16,12 @@ from tensat_dl.core.expression import base_of, every, index_of, member, names_of
 from tensat_dl.core.graph import TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.attributes import attributes
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.lists import INDEX, Many
 from tensat_dl.ops.symbolic import Condition, EvaluationError, NotKnown
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, Inference, attributes
+from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Absent, SymType
 from tensat_dl.rewrite.classes import Known, fact, kind
 from tensat_dl.rewrite.conditions import (

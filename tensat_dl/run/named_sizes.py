@@ -8,9 +8,9 @@ from dataclasses import replace
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel
+from tensat_dl.ops.flops import flops
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import flops
 from tensat_dl.run.result import AnswerAtSizes, AtSizes, Result, Times
 from tensat_dl.sizes.answers import NotOpen, OtherSizes
 from tensat_dl.sizes.named import OpenGraph, Sizes, in_words

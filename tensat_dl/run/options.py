@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.extraction import METHODS
@@ -36,7 +36,7 @@ Group = Literal["aim", "search", "check"]
 _CYCLES: tuple[Cycles, ...] = ("none", "vanilla", "efficient", "incremental")
 #: Ways to search: with an e-graph, or from graph to graph.
 Search = Literal["saturation", "backtracking", "sampling"]
-SEARCHES: tuple[Search, ...] = ("saturation", "backtracking", "sampling")
+SEARCHES: tuple[Search, ...] = get_args(Search)
 #: Options of one kind of search alone.
 _SATURATING = (
     *("k_multi", "max_nodes", "max_iters", "max_memory", "cycles"),
@@ -159,7 +159,7 @@ class Options:
         True, "search", "Leave out rules that change how results are rounded, as far as their tests show."
     )
     trust: Trust = _option(  # noqa: RUF009 (it makes a field)
-        "tested", "search", "Use the rules alone that are proved for all sizes.", choices=("tested", "proved")
+        "tested", "search", "Use the rules alone that are proved for all sizes.", choices=get_args(Trust)
     )
     fuse: bool = _option(
         False, "search", "Chains of elementwise operators may become operators with one kernel."
@@ -208,9 +208,8 @@ class Options:
 
     def aimed(self, of_onnx: bool) -> Options:
         """The same with the name of the device, and whether graphs are measured on it, where either was left open;
-        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`, `GpuError` where there is no such GPU, and
-        ValueError for threads of a device other than the CPU,
-        and for proofs without z3."""
+        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`; `GpuError` where there is no such GPU; ValueError
+        for threads of another device than the CPU, and for proofs without z3."""
         from tensat_dl.cost import load_device
         from tensat_dl.verify.rules.prover import prover
 

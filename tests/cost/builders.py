@@ -13,8 +13,9 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import DTYPES, Attrs, AttrValue, Graph, Node, TensorType
 from tensat_dl.cost.device import Device
 from tensat_dl.lang.program import load_program
+from tensat_dl.ops.attributes import defaults
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import defaults, infer
+from tensat_dl.ops.typing import infer
 
 #: For generated cases: a slow machine is not a failure.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

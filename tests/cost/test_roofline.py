@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tensat_dl.core.graph import AttrValue, TensorType
 from tensat_dl.cost import Signature, device_names, load_device
 from tensat_dl.cost.roofline import roofline
-from tensat_dl.ops.typing import defaults, infer
+from tensat_dl.ops.attributes import defaults
+from tensat_dl.ops.typing import infer
 
 from .builders import patient, table, toy
 

@@ -17,10 +17,11 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of, facts_of, member
 from tensat_dl.core.graph import Attrs, Graph, TensorType
 from tensat_dl.core.rule import PatternNode, RewriteRule, Variable
+from tensat_dl.ops.attributes import attributes, defaults
 from tensat_dl.ops.evaluate import evaluate
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, attributes, defaults, infer
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.rewrite.groups import listed
 from tensat_dl.rewrite.orders import either_order
 

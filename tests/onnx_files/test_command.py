@@ -19,7 +19,7 @@ from onnx.helper import make_node
 
 from tests.cli.running import EXAMPLES, invoke
 
-from .models import model, random, saved, value
+from .models import model, random, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -97,6 +97,21 @@ def test_a_file_that_grows_is_said_to(tmp_path: Path) -> None:
     done = invoke("run", path, "-o", tmp_path / "out.onnx", "--device", "h100")
     assert done.code == 0
     assert "model size    16.3 KiB -> 24.4 KiB" in done.out
+
+
+def test_a_model_that_does_not_load_is_said_not_to(tmp_path: Path) -> None:
+    """.. although it is written as it was read."""
+    proto = model(
+        [make_node("Add", ["x", "n"], ["y"])],
+        [value("x", 2)],
+        [value("y", 2)],
+        [tensor("n", [1, 2], np.int64)],
+    )
+    out = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "-o", out, "--no-measure")
+    said = f"warning: {out} is not compared with the original: ONNX Runtime does not load either of them: "
+    assert (done.code, done.err[: len(said)]) == (0, said)
+    assert "Type Error" in done.err
 
 
 def test_open_dimensions_stay_open(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tensat_dl.extract.api import extract
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.sizes.open_shapes import REST, SAME, OfInput, OfOperand, asked_shape, keeps_runs, reshaped
+from tests.cli.running import invoke
 from tests.explore.graphs import explored
 from tests.onnx_files.models import (
     model,
@@ -183,6 +184,28 @@ def test_an_expansion_of_another_operand_keeps_no_shape_that_the_model_computes(
     (row,) = (k for k, n in enumerate(graph.nodes) if n.type.shape == (1, 1, 8))
     at_once = tuple(replace(n, inputs=(row,)) if k == whole else n for k, n in enumerate(graph.nodes))
     assert round_trip(tmp_path, imported, replace(graph, nodes=at_once)).status == "agrees"
+
+
+def test_a_constant_of_open_size_is_no_weight(tmp_path: Path) -> None:
+    """As many zeros as there are elements, plus 5, less the zeros, halved: 2.5 for each, however many there are."""
+    nodes = [
+        make_node("Shape", ["x"], ["n"]),
+        make_node("Expand", ["zero", "n"], ["zeros"]),
+        make_node("Add", ["zeros", "five"], ["a"]),
+        make_node("Sub", ["a", "zeros"], ["b"]),
+        make_node("Div", ["b", "two"], ["c"]),
+        make_node("Sub", ["c", "x"], ["d"]),
+        make_node("Add", ["zeros", "d"], ["e"]),
+        make_node("Mul", ["e", "two"], ["y"]),
+    ]
+    numbers = [tensor("zero", 0.0), tensor("five", 5.0), tensor("two", 2.0)]
+    path = saved(tmp_path, model(nodes, [value("x", "n")], ["y"], numbers, 17))
+    done = invoke("run", path, "--no-measure", "-o", tmp_path / "out.onnx")
+    assert (done.code, done.err) == (0, "")
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    for n in (1, 2, 9):
+        (y,) = session.run(None, {"x": np.arange(n, dtype=np.float32)})
+        np.testing.assert_array_equal(y, 5 - 2 * np.arange(n, dtype=np.float32))
 
 
 def test_a_reshape_is_fixed_if_it_would_be_written_for_another_shape(tmp_path: Path) -> None:

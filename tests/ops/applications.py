@@ -11,9 +11,9 @@ from typing import Any
 from tensat_dl import resources
 from tensat_dl.core.graph import DTYPES, TensorType
 from tensat_dl.lang.program import load_program
+from tensat_dl.ops.attributes import defaults
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.table import AttrDecl
-from tensat_dl.ops.typing import defaults
 
 TABLE = load_program(str(resources.rules() / "ops.tsr")).ops
 

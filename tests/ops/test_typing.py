@@ -9,9 +9,11 @@ import pytest
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import DTYPES, FLOATS, TensorType
+from tensat_dl.ops.attributes import defaults
+from tensat_dl.ops.flops import flops
 from tensat_dl.ops.semantics import SEMANTICS, computed_in
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
-from tensat_dl.ops.typing import IllTyped, Inference, defaults, flops, infer
+from tensat_dl.ops.typing import IllTyped, Inference, infer
 from tests.explore.graphs import explored, graph_in, program_of
 
 from .applications import TABLE

@@ -9,8 +9,9 @@ import numpy as np
 from tensat_dl import resources
 from tensat_dl.core.graph import TensorType
 from tensat_dl.lang.program import load_program
+from tensat_dl.ops.attributes import defaults
 from tensat_dl.ops.semantics import SEMANTICS
-from tensat_dl.ops.typing import defaults, infer
+from tensat_dl.ops.typing import infer
 
 TABLE = load_program(str(resources.rules() / "ops.tsr")).ops
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tensat_dl.ops.attributes import defaults
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.ops.typing import defaults
 
 from .applying import TABLE
 

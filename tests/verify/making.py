@@ -8,7 +8,8 @@ from typing import Any
 from tensat_dl import resources
 from tensat_dl.core.graph import Graph, GraphBuilder, TensorType
 from tensat_dl.lang.program import load_program
-from tensat_dl.ops.typing import defaults, infer
+from tensat_dl.ops.attributes import defaults
+from tensat_dl.ops.typing import infer
 
 TABLE = load_program(str(resources.rules() / "ops.tsr")).ops
 

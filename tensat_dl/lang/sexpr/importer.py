@@ -16,7 +16,7 @@ from tensat_dl.lang.sexpr import taso_terms as taso
 from tensat_dl.lang.sexpr.reader import SLine, read_lines
 from tensat_dl.lang.sexpr.taso_terms import Apply, Parameter, SVariable, Term
 from tensat_dl.lang.sexpr.translate import Translation
-from tensat_dl.lang.tokens import RESERVED
+from tensat_dl.lang.tokens import RESERVED, printable
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.values import FUNCTIONS
 
@@ -85,7 +85,7 @@ def import_rules(source: Source, multi: bool, ops: OpTable) -> ImportedRules:
     problems.sort(key=lambda d: d.span.start if d.span else 0)
     if not items:
         raise TsrError(problems)
-    header = f"// Imported from {_printable(PurePath(source.path).name)}.\n\n"
+    header = f"// Imported from {printable(PurePath(source.path).name)}.\n\n"
     text = header + print_file(ast.File(tuple(items), (), span=ast.NOWHERE))
     left_out = -(-len(lines) // count) - imported
     return ImportedRules(text, len(items), left_out, tuple(notes), tuple(problems))
@@ -167,7 +167,7 @@ def _translated(rule: _Rule, source: Source, taken: frozenset[str]) -> Iterator[
         sources, targets = ([_substituted(t, chosen) for t in side] for side in (rule.sources, rule.targets))
         suffix = "".join(f"-{taso.PADDINGS[mode]}" for mode in modes)
         name = f"{_stem(source.path)}-{rule.lines[0].number}{suffix}"
-        doc = "\n".join(_printable(line.text) for line in rule.lines)
+        doc = "\n".join(printable(line.text) for line in rule.lines)
         yield Translation(sources, targets, names, taken).rule(name, doc, rule.span)
 
 
@@ -192,8 +192,3 @@ def _stem(path: str) -> str:
     """The first part of the names of a file's rules, before the line number."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", PurePath(path).stem).strip("-")
     return stem if re.match(r"[A-Za-z]", stem) else f"rule-{stem}".strip("-")
-
-
-def _printable(text: str) -> str:
-    """Text that stands in a comment."""
-    return "".join(c if c.isprintable() else "�" for c in text)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from tensat_dl.core.graph import TensorType
+from tensat_dl.ops.compositions import compose
 from tensat_dl.ops.semantics import elementwise, images, movement, reductions
 from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
 from tensat_dl.ops.table import OpDecl, OpTable
-from tensat_dl.ops.typing import compose
 
 __all__ = ["SEMANTICS", "Array", "Semantics", "computed_in", "semantics_of"]
 

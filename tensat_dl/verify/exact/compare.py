@@ -22,10 +22,10 @@ import numpy as np
 
 from tensat_dl.beside import two_at_a_time
 from tensat_dl.core.graph import FLOATS, Graph, TensorType, attr_text
+from tensat_dl.ops.flops import flops
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import interface_difference, place
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.constants import constants, far, near, numbers, scales

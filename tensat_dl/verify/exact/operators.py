@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensat_dl.core.graph import FLOATS, AttrValue, Graph, Node, TensorType
+from tensat_dl.ops.compositions import compose
 from tensat_dl.ops.semantics import images, movement
 from tensat_dl.ops.semantics.arrays import Semantics, computed_in
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import compose
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.execute import V, outputs

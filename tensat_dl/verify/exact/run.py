@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tensat_dl.core.diagnostics import series
 from tensat_dl.core.graph import Graph
+from tensat_dl.ops.flops import flops
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import flops
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.compare import (

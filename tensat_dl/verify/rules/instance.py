@@ -21,9 +21,10 @@ from tensat_dl.core.graph import (
     leaf_attrs,
 )
 from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.ops.attributes import attributes
 from tensat_dl.ops.evaluate import evaluate, knowing
 from tensat_dl.ops.symbolic import EvaluationError
-from tensat_dl.ops.typing import IllTyped, Inference, attributes
+from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import Env, SymType
 from tensat_dl.rewrite.source import Variant
 from tensat_dl.rewrite.variants import concrete

@@ -20,10 +20,11 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, calls_of, is_every
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.compositions import compose
 from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, NotKnown, Opaque
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped, Inference, compose
+from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import values_in
 from tensat_dl.rewrite.groups import lists_apart
@@ -211,7 +212,7 @@ def _prove_variant(rule: RewriteRule, variant: Variant, infer: Inference, terms:
 
 
 def _prove_patiently(rule: RewriteRule, variant: Variant, infer: Inference, terms: Z3Terms | None) -> None:
-    *others, last = _permutations(rule, variant, infer)
+    *others, last = _permutations(rule, variant)
     for orders in others:
         try:
             for known in orders:
@@ -225,7 +226,7 @@ def _prove_patiently(rule: RewriteRule, variant: Variant, infer: Inference, term
         _Proof(rule, variant, known, infer, terms).run()
 
 
-def _permutations(rule: RewriteRule, variant: Variant, infer: Inference) -> list[list[Mapping[Atom, Int]]]:
+def _permutations(rule: RewriteRule, variant: Variant) -> list[list[Mapping[Atom, Int]]]:
     """Ways to go through the permutations that the rule leaves open: every choice; if these are many, without
     knowing them, or by what stands at one place, or by the place of one axis."""
     lengths = {

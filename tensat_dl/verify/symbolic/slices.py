@@ -20,8 +20,9 @@ from typing import Any
 from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.compositions import compose
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Opaque, Sym
-from tensat_dl.ops.typing import Inference, compose
+from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.rewrite.conditions import Facts
 from tensat_dl.rewrite.source import Variant
