@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tensat_dl.bench.common import Results, Row, json_option, new_table, where_of, where_options
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.words import plural
 
 #: So many of the rules that take longest are told.
 HEAVIEST = 10

@@ -198,7 +198,7 @@ class ModelName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not path_of(value).is_file():
-            from tensat_dl.core.diagnostics import did_you_mean
+            from tensat_dl.core.words import did_you_mean
 
             known = sorted(p.stem for p in resources.examples().glob("*.tsr"))
             hint = did_you_mean(value, known) or f"models are {', '.join(MODELS)}, or paths of .tsr files"

@@ -29,7 +29,7 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
     from tensat_dl.bench.cells import rules_of
     from tensat_dl.core.diagnostics import Source
     from tensat_dl.cost import CostModel, load_device
-    from tensat_dl.cost.application import dumps, job
+    from tensat_dl.cost.application import application, dumps
     from tensat_dl.files import write
     from tensat_dl.lang.program import load_program
     from tensat_dl.run.model import Model
@@ -61,7 +61,9 @@ def prepare(model: str, folder: str, dtype: str, batch: int, device: str, limit:
         costs["original"] = result.before.total
     prices = CostModel(made.ops, load_device(device))
     wanted = dict.fromkeys(s for e in egraphs for s in prices.unknown(e, answers))
-    write(str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(job(made.ops, s) for s in wanted))
+    write(
+        str(Path(folder) / f"{Path(model).stem}.sigs.json"), dumps(application(made.ops, s) for s in wanted)
+    )
     return {"model": model, "costs": costs}
 
 

@@ -29,7 +29,7 @@ from tensat_dl.bench.common import (
     where_of,
     where_options,
 )
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.words import plural
 from tensat_dl.extract.extraction import TOLERANCE
 
 KINDS = ("encoder", "resnext", "bert")

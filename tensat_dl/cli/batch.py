@@ -181,7 +181,7 @@ def _print(rows: Mapping[str, Facts], count: int, before: int, out: str, seconds
     from rich.table import Table
     from rich.text import Text
 
-    from tensat_dl.core.diagnostics import counted
+    from tensat_dl.core.words import counted
     from tensat_dl.report.facts import latency
     from tensat_dl.report.facts import seconds as duration
 

@@ -82,7 +82,8 @@ def command(
 def _file_of(name: str) -> str:
     """The path of a file ("-": standard input), or of the pack of this name. Raises `TsrError` for what looks like
     the name of a pack."""
-    from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
+    from tensat_dl.core.words import did_you_mean
     from tensat_dl.lang.library import folder, packs
 
     if name == "-" or Path(name).exists() or Path(name).name != name or Path(name).suffix:
@@ -182,7 +183,8 @@ def _run_tests(file: _File) -> None:
 
 
 def _print(file: _File, out: Any, quiet: bool) -> None:
-    from tensat_dl.core.diagnostics import TsrError, plural
+    from tensat_dl.core.diagnostics import TsrError
+    from tensat_dl.core.words import plural
 
     _print_verdicts(file, out, quiet)
     for failure in file.failures:
@@ -205,7 +207,7 @@ def _print(file: _File, out: Any, quiet: bool) -> None:
 
 def _print_kept(file: _File, out: Any, quiet: bool) -> None:
     """The verdicts that were there before an interrupt."""
-    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.core.words import plural
     from tensat_dl.verify.rules.verify import kept_verdicts
 
     if file.program is None or file.problems or not file.rules:
@@ -228,7 +230,7 @@ def _print_verdicts(file: _File, out: Any, quiet: bool) -> None:
 
 def _outcome(file: _File) -> str:
     """``ok``, or what failed."""
-    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.core.words import plural
 
     kinds = [v.status for v in file.verdicts]
     parts = [f"{kinds.count(kind)} {kind}" for kind in ("refuted", "vacuous") if kind in kinds]

@@ -204,7 +204,7 @@ def _print(found: Covered, stream: TextIO) -> None:
 def _summary(found: Covered) -> str:
     from collections import Counter
 
-    from tensat_dl.core.diagnostics import counted
+    from tensat_dl.core.words import counted
 
     counts = Counter(c.status for c in found.cells)
     told = ", ".join(f"{counts[s]:,} {word}" for s, word in STATUS.items() if counts[s])

@@ -176,7 +176,7 @@ def _header(found: Discovery, names: tuple[str, ...]) -> list[str]:
 
 
 def _summary(found: Discovery) -> str:
-    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.core.words import plural
 
     count = len(found.rules)
     proved = sum(r.status == "proved" for r in found.rules)

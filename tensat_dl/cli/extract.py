@@ -50,8 +50,8 @@ def command(
     With --n-best above 1 "runners_up" is added, a list of {"cost": .., "choices": ..}, cheapest first.
     """
     from tensat_dl.cli.outputs import check_outputs, write_json
-    from tensat_dl.core.diagnostics import counted
     from tensat_dl.core.egraph_json import loads_named
+    from tensat_dl.core.words import counted
     from tensat_dl.extract import api
     from tensat_dl.extract.budget import ExtractLimits
     from tensat_dl.extract.extraction import ExtractionError

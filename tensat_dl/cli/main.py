@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
-            from tensat_dl.core.diagnostics import did_you_mean
+            from tensat_dl.core.words import did_you_mean
 
             hint = did_you_mean(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{e.message}{f' ({hint})' if hint else ''}", ctx) from None

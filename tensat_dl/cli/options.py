@@ -1,4 +1,4 @@
-"""Options that several commands have; and the command line of a run, as it is written into its output and read back.
+"""Options that several commands have.
 
 Imports nothing heavy: ``--help`` comes through here.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from tensat_dl.run.options import About, Group, Options, about, device_of
+from tensat_dl.run.options import About, Group, Options, about
 from tensat_dl.sizes.dim_sizes import DimSizes
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -158,35 +158,3 @@ def chosen(given: Mapping[str, Any]) -> Options:
         if name in given:
             found[f.name] = given[name] is False if f.default is True else given[name]
     return Options(**found)
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The arguments of a run that decide its answer."""
-
-    file: str
-    graph_name: str | None
-    rules: tuple[str, ...]
-    dims: Mapping[str, DimSizes]
-    options: Options
-
-
-def recorded(command: click.Command, arguments: Sequence[str], output: str) -> Recorded:
-    """The arguments of a recorded `run`. Raises `click.UsageError` for any other command line."""
-    from tensat_dl.onnx import PACK, is_onnx
-    from tensat_dl.why.origin import is_path, resolved
-
-    given = command.make_context("run", list(arguments), resilient_parsing=False).params
-    model = is_onnx(given["file"])
-    rules = given["rules"] or ((PACK,) if model else ())
-    try:
-        options = chosen({**given, "device": device_of(given["device"], model)})
-    except ValueError as e:
-        raise click.UsageError(str(e)) from None
-    return Recorded(
-        resolved(given["file"], output),
-        given["graph_name"],
-        tuple(resolved(r, output) if is_path(r) else r for r in rules),
-        dict(given["dims"]),
-        options,
-    )

@@ -200,7 +200,7 @@ def _print(derived: _Derived, summary: str, seconds: float, out: TextIO) -> None
     """The proofs, how much the axioms are to be trusted, and a summary."""
     from rich.console import Console
 
-    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.core.words import plural
     from tensat_dl.report.verdicts import print_proofs
     from tensat_dl.verify.rules.prover import prover
 

@@ -130,7 +130,7 @@ def translate(file: str, out: str, multi: bool, quiet: bool) -> int:
     """
     from tensat_dl.cli.inputs import warn
     from tensat_dl.cli.outputs import check_outputs
-    from tensat_dl.core.diagnostics import plural
+    from tensat_dl.core.words import plural
     from tensat_dl.files import write
     from tensat_dl.lang.library import library_operators
     from tensat_dl.lang.load import read_source

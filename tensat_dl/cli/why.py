@@ -14,7 +14,7 @@ from tensat_dl.cli.options import chosen, graph_option, option, quiet_option, ru
 from tensat_dl.run.options import DEVICE, sizes_of
 
 if TYPE_CHECKING:
-    from tensat_dl.cli.options import Recorded
+    from tensat_dl.cli.recorded import Recorded
     from tensat_dl.core.diagnostics import TsrError
     from tensat_dl.why.steps import Explanation
 
@@ -78,7 +78,7 @@ def why(out: str, source: str | None, html_path: str | None, verbose: bool, quie
 
 def _recorded(out: str) -> tuple[Recorded, str]:
     """The run that made a graph, and the digest of the original. Raises `TsrError` if these can't be known."""
-    from tensat_dl.cli.options import recorded
+    from tensat_dl.cli.recorded import recorded
     from tensat_dl.cli.run import command as run
     from tensat_dl.lang.load import read_source
     from tensat_dl.onnx import is_onnx
@@ -169,7 +169,8 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
 
     If FILE was made by `run`, and no --rules are given, the rules of that run are used."""
     from tensat_dl.cli.inputs import warn
-    from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+    from tensat_dl.core.diagnostics import Diagnostic, TsrError
+    from tensat_dl.core.words import did_you_mean
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.lang.library import packs_with
     from tensat_dl.lang.node_names import node_names

@@ -114,14 +114,14 @@ class Reports:
         if self.signatures is not None or self.egraph is not None:
             from tensat_dl.core.egraph_json import dumps
             from tensat_dl.cost import CostModel, load_device
+            from tensat_dl.cost.application import application
             from tensat_dl.cost.application import dumps as signature_text
-            from tensat_dl.cost.application import job
 
             ops = opened.program.ops
             costs = CostModel(ops, load_device(result.device))
             if self.signatures is not None:
                 # In the order in which they matter, as measuring may be cut short.
                 signatures = dict.fromkeys(s for e in egraphs for s in costs.unknown(e, [result.after.graph]))
-                write(self.signatures, signature_text(job(ops, s) for s in signatures))
+                write(self.signatures, signature_text(application(ops, s) for s in signatures))
             if self.egraph is not None:
                 write(self.egraph, dumps(costs.by_layout(egraphs[-1])))

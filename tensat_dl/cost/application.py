@@ -79,25 +79,25 @@ def _input(builder: GraphBuilder, i: int, type: TensorType) -> int:
 
 
 @dataclass(frozen=True)
-class ProfileJob:
+class Application:
     """An application to measure; ``definition`` is None unless its operator is a composition."""
 
     signature: Signature
     definition: Graph | None = None
 
 
-def job(ops: OpTable, signature: Signature) -> ProfileJob:
+def application(ops: OpTable, signature: Signature) -> Application:
     """A signature with the definition of its operator."""
-    return ProfileJob(signature, definition(ops, signature))
+    return Application(signature, definition(ops, signature))
 
 
-def dumps(jobs: Iterable[ProfileJob]) -> str:
+def dumps(applications: Iterable[Application]) -> str:
     """The text of a file."""
-    return json.dumps([to_data(j) for j in jobs], indent=1) + "\n"
+    return json.dumps([to_data(j) for j in applications], indent=1) + "\n"
 
 
-def loads(text: str, name: str) -> tuple[ProfileJob, ...]:
-    """The jobs in the text of the file ``name``. Raises `SignatureError`."""
+def loads(text: str, name: str) -> tuple[Application, ...]:
+    """The applications in the text of the file ``name``. Raises `SignatureError`."""
     try:
         data = json.loads(text)
     except RecursionError:
@@ -112,26 +112,26 @@ def loads(text: str, name: str) -> tuple[ProfileJob, ...]:
         raise SignatureError(f"{name}: {e}") from None
 
 
-def to_data(job: ProfileJob) -> Any:
-    """A job as plain data."""
-    if job.definition is None:
-        return job.signature.text
-    nodes = job.definition.nodes
-    device = job.signature.device
+def to_data(application: Application) -> Any:
+    """An application as plain data."""
+    if application.definition is None:
+        return application.signature.text
+    nodes = application.definition.nodes
+    device = application.signature.device
     parts = [
         {
             "node": Signature(n.op, n.attrs, tuple(nodes[i].type for i in n.inputs), n.types, device).text,
             "inputs": list(n.inputs),
         }
-        for n in nodes[len(job.signature.inputs) :]
+        for n in nodes[len(application.signature.inputs) :]
     ]
-    return {"signature": job.signature.text, "definition": parts}
+    return {"signature": application.signature.text, "definition": parts}
 
 
-def from_data(data: Any) -> ProfileJob:
-    """The job of plain data. Raises `SignatureError`."""
+def from_data(data: Any) -> Application:
+    """The application of plain data. Raises `SignatureError`."""
     if isinstance(data, str):
-        return ProfileJob(parse(data))
+        return Application(parse(data))
     if not isinstance(data, dict) or not isinstance(data.get("signature"), str):
         raise SignatureError(f"expected a signature, not {json.dumps(data)[:60]}")
     signature = parse(data["signature"])
@@ -156,4 +156,4 @@ def from_data(data: Any) -> ProfileJob:
         nodes.append(Node(made.op, tuple(inputs), made.attrs, made.outputs))
     if nodes[-1].types != signature.outputs:
         raise SignatureError(f"the definition of `{signature.op}` has another type than the signature")
-    return ProfileJob(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))
+    return Application(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))

@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
-from tensat_dl.core.diagnostics import did_you_mean
 from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.words import did_you_mean
 
 #: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
 DEVICES = files("tensat_dl.cost.devices")

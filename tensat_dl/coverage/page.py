@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensat_dl.core.diagnostics import series
+from tensat_dl.core.words import series
 from tensat_dl.coverage.cells import Cell, Finding
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 

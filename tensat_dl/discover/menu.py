@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import permutations, product
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.graph import Attrs, AttrValue, TensorType
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 
 #: ``split`` is another way to write slices.

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.extraction import TOLERANCE
+from tensat_dl.extract.greedy import extended
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Choice, Problem, needed
-from tensat_dl.extract.small_parts import extended
 
 #: Work units of greedy extraction and of listing steps, for each e-node of the problem; of looking at one e-node of a
 #: step; and of taking a step, for each e-node of the choice.

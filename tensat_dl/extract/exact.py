@@ -13,14 +13,14 @@ from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.descent import descend
 from tensat_dl.extract.formulation import formulate
-from tensat_dl.extract.greedy import dag_greedy
+from tensat_dl.extract.greedy import dag_greedy, extended
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.problem import Choice, Problem
 from tensat_dl.extract.reduce import Reduced, fixed, forced_bound, pieces, reduce, shape, transferred
 from tensat_dl.extract.relaxation import Relaxed
-from tensat_dl.extract.small_parts import extended, follow, narrow, search
+from tensat_dl.extract.small_parts import follow, narrow, search
 
 #: With more e-nodes than this a problem is huge; with a gap above this, too, the integer program is hopeless before
 #: the search ends.

@@ -119,3 +119,12 @@ def settle(
             if not waiting[user] and problem.home[user] not in choice:
                 heappush(heap, (price(user), user not in preferred, user))
     return choice
+
+
+def extended(problem: Problem, choice: Choice) -> Choice:
+    """A choice for all classes.
+
+    Classes without a chosen candidate get the e-node of greedy extraction when the chosen e-nodes are free.
+    """
+    free = dict.fromkeys(choice.values(), 0.0)
+    return dag_greedy(problem, frozenset(free), {**problem.cost, **free})

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.greedy import dag_greedy
+from tensat_dl.extract.greedy import extended
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Choice, Problem, needed, prune
 
@@ -160,15 +160,6 @@ def _solved(
         return None, answer.proven
     best.offer(problem.expanded(answer.choice))
     return answer.choice, answer.proven
-
-
-def extended(problem: Problem, choice: Choice) -> Choice:
-    """A choice for all classes.
-
-    Classes without a chosen candidate get the e-node of greedy extraction when the chosen e-nodes are free.
-    """
-    free = dict.fromkeys(choice.values(), 0.0)
-    return dag_greedy(problem, frozenset(free), {**problem.cost, **free})
 
 
 def order(problem: Problem, choice: Choice, rng: random.Random, shuffled: bool) -> dict[int, int]:

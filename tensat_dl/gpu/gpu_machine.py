@@ -9,10 +9,10 @@ from typing import Protocol
 
 import torch
 
-from tensat_dl.core.diagnostics import first_line
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.words import first_line
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.cost.application import job
+from tensat_dl.cost.application import application
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.model import PricedGraph
 from tensat_dl.cost.profile import profile_path
@@ -61,7 +61,7 @@ class GpuMachine:
         Ctrl-C ends it; measurements until then are in the profile. Raises `ProfileError`, `GpuError`, OSError.
         """
         device = model.device.name
-        wanted = [job(model.table, s) for s in signatures]
+        wanted = [application(model.table, s) for s in signatures]
         if wanted:
             work = work_on_gpus(self.tf32, min(len(wanted), number_of_checkers()))
             profile(wanted, profile_path(device), Where(1), work, progress)

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Literal
 
-from tensat_dl.cost.application import ProfileJob
+from tensat_dl.cost.application import Application
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.profile import Measurement, Profile, read_profile, record
 from tensat_dl.gpu.this_gpu import GpuError, this_gpu
@@ -39,8 +39,8 @@ AGAIN = 3
 PATIENCE, START = 60.0, 300.0
 
 Role = Literal["check", "time"]
-#: A job, the implementations to try, None for all, and whether products of f32 may be rounded to TF32.
-Request = tuple[ProfileJob, set[str] | None, bool]
+#: An application, the implementations to try, None for all, and whether products of f32 may be rounded to TF32.
+Request = tuple[Application, set[str] | None, bool]
 #: By implementation, a worker's answer: ``failed`` with a reason, or measurements, or nothing if it is right.
 Answers = dict[str, dict[str, Any]]
 
@@ -56,9 +56,9 @@ class Worker:
         self.role, self.device, self.tf32 = role, device, tf32
         self._child: Child | None = None
 
-    def ask(self, job: ProfileJob, names: Iterable[str] | None = None) -> Answers:
-        """Answers for a job's implementations, of the given names or all. The answer of the name "" says why the job
-        as a whole fails. Raises `WorkerError`.
+    def ask(self, application: Application, names: Iterable[str] | None = None) -> Answers:
+        """Answers for an application's implementations, of the given names or all. The answer of the name "" says why
+        none of them can be tried. Raises `WorkerError`.
 
         If the process dies, the implementation in hand is blamed, unless the process had answered for it and ended by
         itself. The other implementations are tried in another process.
@@ -70,7 +70,7 @@ class Worker:
             order: list[str] = []
             known = len(answers)
             try:
-                child.send((job, wanted, self.tf32))
+                child.send((application, wanted, self.tf32))
                 _listen(child, answers, order)
                 return answers
             except Failed as e:
@@ -79,7 +79,7 @@ class Worker:
                 again, how = isinstance(e, Died) and e.code == AGAIN, _said(e)
             left = [n for n in order if n not in answers and (wanted is None or n in wanted)]
             if not again or len(answers) == known:  # else each new process has an answer more
-                # The name "": it died over the job itself.
+                # The name "": it died over the application itself.
                 answers[left.pop(0) if left else ""] = {"failed": how}
             if not left:
                 return answers
@@ -97,7 +97,7 @@ class Worker:
 
 
 def _listen(child: Child, answers: Answers, order: list[str]) -> None:
-    """Takes answers until the job is done. Raises `Failed`."""
+    """Takes answers until the application is done. Raises `Failed`."""
     while "done" not in (answer := child.receive(PATIENCE)):
         if "names" in answer:
             order += answer["names"]
@@ -155,7 +155,7 @@ def work_on_gpus(tf32: bool, checkers: int | None) -> Work:
 
 
 def profile(
-    jobs: Sequence[ProfileJob],
+    applications: Sequence[Application],
     path: Path,
     where: Where,
     work: Work,
@@ -171,14 +171,14 @@ def profile(
     """
     known = read_profile(path) if path.exists() else None
     if known is not None:
-        jobs = [_on(known.device, job) for job in jobs]
-    different = {j.signature.text: j for j in jobs}
+        applications = [_on(known.device, application) for application in applications]
+    different = {j.signature.text: j for j in applications}
     wanted = [j for j in different.values() if known is None or known.lookup(j.signature) is None]
     report = report or ProfileReport()
     report.known = len(different) - len(wanted)
     portions = list(_portions(wanted))
     first = 1 if known is None else 0  # the portion that says what the environment is
-    devices = {j.signature.device for j in jobs}
+    devices = {j.signature.device for j in applications}
     work = replace(work, gpu=devices.pop() if len(devices) == 1 else "")
     with where.workers(work) as workers:
         if not workers.room:
@@ -206,16 +206,16 @@ def profile(
     return report
 
 
-def _job(portion: Sequence[ProfileJob], environment: tuple[str, Environment] | None) -> Job:
+def _job(portion: Sequence[Application], environment: tuple[str, Environment] | None) -> Job:
     name = hashlib.sha256(repr((portion, environment)).encode()).hexdigest()
     return Job(name, (tuple(portion), environment), f"{len(portion)} operators")
 
 
-def _on(device: str, job: ProfileJob) -> ProfileJob:
-    return ProfileJob(replace(job.signature, device=device), job.definition)
+def _on(device: str, application: Application) -> Application:
+    return Application(replace(application.signature, device=device), application.definition)
 
 
-def _portions(wanted: Sequence[ProfileJob]) -> Iterator[Sequence[ProfileJob]]:
+def _portions(wanted: Sequence[Application]) -> Iterator[Sequence[Application]]:
     """The portions that are measured before they are written down."""
     start, size = 0, FIRST
     while start < len(wanted):
@@ -236,9 +236,9 @@ class PortionMeasurer:
         # Its threads start processes, which end with them.
         self._pool = ThreadPoolExecutor(len(self.checkers))
 
-    def __call__(self, asked: tuple[Sequence[ProfileJob], tuple[str, Environment] | None]) -> Portion:
+    def __call__(self, asked: tuple[Sequence[Application], tuple[str, Environment] | None]) -> Portion:
         """Raises `UnfitWorker` if it is to be measured in another environment."""
-        jobs, wanted = asked
+        applications, wanted = asked
         here = self.gpu.environment
         if wanted not in (None, (self.gpu.device, here)):
             assert wanted is not None
@@ -250,13 +250,13 @@ class PortionMeasurer:
             )
         report = ProfileReport()
         entries = measure(
-            [_on(self.gpu.device, j) for j in jobs], self.checkers, self.timer, self._pool, report
+            [_on(self.gpu.device, j) for j in applications], self.checkers, self.timer, self._pool, report
         )
         return Portion(Profile(self.gpu.device, here.hardware, here.versions, entries), report)
 
 
 def measure(
-    portion: Sequence[ProfileJob],
+    portion: Sequence[Application],
     checkers: Sequence[Worker],
     timer: Worker,
     pool: ThreadPoolExecutor,
@@ -267,38 +267,40 @@ def measure(
     checked = _checked(portion, checkers, pool)
     report.checking += (between := monotonic()) - started
     entries: dict[str, Measurement] = {}
-    for job, answers in zip(portion, checked, strict=True):
-        found = _timed(job, answers, timer, report)
+    for application, answers in zip(portion, checked, strict=True):
+        found = _timed(application, answers, timer, report)
         if found is not None:
-            entries[job.signature.text] = found
+            entries[application.signature.text] = found
     report.timing += monotonic() - between
     report.measured += len(entries)
     return entries
 
 
 def _checked(
-    portion: Sequence[ProfileJob], checkers: Sequence[Worker], pool: ThreadPoolExecutor
+    portion: Sequence[Application], checkers: Sequence[Worker], pool: ThreadPoolExecutor
 ) -> list[Answers]:
-    """The answers for each job of the processes that check."""
+    """The answers for each application of the processes that check."""
     free: SimpleQueue[Worker] = SimpleQueue()
     for checker in checkers:
         free.put(checker)
 
-    def check(job: ProfileJob) -> Answers:
+    def check(application: Application) -> Answers:
         checker = free.get()
         try:
-            return checker.ask(job)
+            return checker.ask(application)
         finally:
             free.put(checker)
 
     return list(pool.map(check, portion))
 
 
-def _timed(job: ProfileJob, checked: Answers, timer: Worker, report: ProfileReport) -> Measurement | None:
+def _timed(
+    application: Application, checked: Answers, timer: Worker, report: ProfileReport
+) -> Measurement | None:
     """The measurement of the fastest implementation that computes the right thing, None if there is none."""
     names = [name for name, answer in checked.items() if "failed" not in answer]
-    answers = {**checked, **(timer.ask(job, names) if names else {})}
-    text = job.signature.text
+    answers = {**checked, **(timer.ask(application, names) if names else {})}
+    text = application.signature.text
     failed = {name: str(a["failed"]) for name, a in answers.items() if "failed" in a}
     if failed:
         report.failed[text] = failed

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from tensat_dl.core.graph import FLOATS, Attrs, TensorType
-from tensat_dl.cost.application import ProfileJob
+from tensat_dl.cost.application import Application
 from tensat_dl.gpu import torch_device
 from tensat_dl.gpu.profiling import AGAIN, Request, Role
 from tensat_dl.gpu.torch_device import cache_bytes, load, once, prepare, recorder, release, wake
@@ -41,18 +41,18 @@ IDLE = 0.5
 
 def answers(requests: Iterator[Request], role: Role, where: str) -> Iterator[dict[str, Any]]:
     """``ready``; then of each request the ``names`` of the implementations, an answer for each wanted implementation,
-    as soon as it is known, and ``done``. An answer without a name says why the job as a whole fails."""
+    as soon as it is known, and ``done``. An answer without a name says why the application as a whole fails."""
     device = torch.device(where)
     prepare(device)
     kernels("registry")
     load(device)
     yield {"ready": True}
     idle_since = -inf
-    for job, wanted, tf32 in requests:
+    for application, wanted, tf32 in requests:
         if role == "time" and time.monotonic() - idle_since > IDLE:
             wake(device)
         try:
-            trial = Trial(job, device, tf32)
+            trial = Trial(application, device, tf32)
         except Exception as e:
             yield {"failed": _line(e)}
             _recover(device)
@@ -97,14 +97,14 @@ def _line(e: Exception) -> str:
 class Trial:
     """One application with random operands on a device. Raises `Unsupported` if nothing computes it."""
 
-    def __init__(self, job: ProfileJob, device: torch.device, tf32: bool) -> None:
+    def __init__(self, application: Application, device: torch.device, tf32: bool) -> None:
         registry = kernels("registry")
-        self.signature, self.device = job.signature, device
-        found = registry.implementations(job.signature, job.definition)
+        self.signature, self.device = application.signature, device
+        found = registry.implementations(application.signature, application.definition)
         self.implementations = {i.name: i for i in registry.usable(found, tf32)}
-        self.operands = operands(job, device)
-        self._cold = cold(job)
-        self._reference = registry.reference(job.signature, job.definition)
+        self.operands = operands(application, device)
+        self._cold = cold(application)
+        self._reference = registry.reference(application.signature, application.definition)
         self._want: torch.Tensor | None = None
 
     def check(self, name: str) -> str:
@@ -146,11 +146,11 @@ class Trial:
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
-def operands(job: ProfileJob, device: torch.device) -> list[torch.Tensor]:
+def operands(application: Application, device: torch.device) -> list[torch.Tensor]:
     """Random tensors, the same for equal signatures; positive where the operators that take them need that."""
-    generator = torch.Generator(device).manual_seed(zlib.crc32(job.signature.text.encode()))
-    made = [_random(t, generator, device) for t in job.signature.inputs]
-    positive = _taken(job, positive_operands)
+    generator = torch.Generator(device).manual_seed(zlib.crc32(application.signature.text.encode()))
+    made = [_random(t, generator, device) for t in application.signature.inputs]
+    positive = _taken(application, positive_operands)
     return [_positive(x) if i in positive and x.is_floating_point() else x for i, x in enumerate(made)]
 
 
@@ -168,17 +168,17 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
     return torch.randn(type.shape, **options).to(dtype)
 
 
-def cold(job: ProfileJob) -> frozenset[int]:
+def cold(application: Application) -> frozenset[int]:
     """The positions of operands that are weights in a model; of a composition, in its operators."""
-    return _taken(job, lambda op, _: traits(op).weights)
+    return _taken(application, lambda op, _: traits(op).weights)
 
 
-def _taken(job: ProfileJob, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
+def _taken(application: Application, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
     """The operands that an operator takes in certain positions; of a composition, the operands that one of its
     operators takes in them."""
-    if job.definition is None:
-        return frozenset(positions(job.signature.op, job.signature.attrs))
-    nodes = job.definition.nodes
+    if application.definition is None:
+        return frozenset(positions(application.signature.op, application.signature.attrs))
+    nodes = application.definition.nodes
     taken = (j for n in nodes for i, j in enumerate(n.inputs) if i in positions(n.op, n.attrs))
     return frozenset(j for j in taken if nodes[j].op == "input")
 

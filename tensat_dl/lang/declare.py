@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, error
 from tensat_dl.core.expression import children, is_number
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.lang import ast
 from tensat_dl.lang.parser import parse
 from tensat_dl.ops import symbolic as sym

@@ -8,8 +8,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, did_you_mean, error, plural
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, error
 from tensat_dl.core.graph import DTYPES, Graph, TensorType, leaf_attrs, needed
+from tensat_dl.core.words import did_you_mean, plural
 from tensat_dl.lang import ast
 from tensat_dl.lang.assembly import Assembly, Endless, check_size
 from tensat_dl.lang.expressions import Expressions

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, Span, collected, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, collected
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.files import real_path
 from tensat_dl.lang import ast, library
 from tensat_dl.lang.families import each_rule

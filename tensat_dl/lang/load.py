@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import BinaryIO
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, error, nearest
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, error
+from tensat_dl.core.words import nearest
 
 #: A larger file is refused: it is data, not something that was written in this language.
 MAX_BYTES = 64 * 1024 * 1024

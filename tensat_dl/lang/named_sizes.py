@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from tensat_dl.core.diagnostics import Diagnostic, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, error
 from tensat_dl.core.graph import AttrValue, Graph, Node, TensorType
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.lang import ast
 from tensat_dl.lang.elaborate import Warn, elaborate
 from tensat_dl.lang.node_names import forbidden, node_names

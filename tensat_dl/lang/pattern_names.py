@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, nearest
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
 from tensat_dl.core.expression import member, names_of
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, Variable
+from tensat_dl.core.words import did_you_mean, nearest
 from tensat_dl.lang import ast
 from tensat_dl.ops.calls import check_attr_kinds
 from tensat_dl.ops.kinds import article, attribute_kind, fits, words

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, did_you_mean, error, plural
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
 from tensat_dl.core.expression import every, is_every, is_number, names_of, number, with_name
 from tensat_dl.core.rule import PatternNode
+from tensat_dl.core.words import did_you_mean, plural
 from tensat_dl.lang import ast
 from tensat_dl.lang.pattern_names import ELEMENT, PatternNames, Silent
 from tensat_dl.ops.calls import check_arity, check_attrs

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, Source, TsrError, collected
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.files import real_path
 from tensat_dl.lang import ast
 from tensat_dl.lang.blocks import check_blocks, signature

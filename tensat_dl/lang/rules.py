@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error, plural
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.core.expression import Fact, base_of, children, is_every, names_of, replaced, with_name
 from tensat_dl.core.rule import Fixed, PatternNode, RewriteRule, Side, Variable
+from tensat_dl.core.words import did_you_mean, plural
 from tensat_dl.lang import ast
 from tensat_dl.lang.pattern_names import ELEMENT
 from tensat_dl.lang.patterns import PatternBuilder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensat_dl.core.diagnostics import Span, TsrError, did_you_mean, error
+from tensat_dl.core.diagnostics import Span, TsrError, error
 from tensat_dl.core.graph import DTYPES, TensorType
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.lang import ast
 from tensat_dl.ops.values import FUNCTIONS, Env
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tensat_dl.core.diagnostics import Diagnostic, did_you_mean, series
+from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.words import did_you_mean, series
 from tensat_dl.lang.tokens import DOC_ERROR, DOC_HINT, ITEMS, RESERVED, STATEMENTS, words
 from tensat_dl.lang.unexpected import COMPARISONS, Place, clipped
 

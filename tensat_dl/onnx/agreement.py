@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tensat_dl.core.diagnostics import first_line
+from tensat_dl.core.words import first_line
 from tensat_dl.onnx.blocks import SLACK, apart, nudged
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session

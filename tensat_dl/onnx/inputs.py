@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from tensat_dl.core.diagnostics import did_you_mean, plural
+from tensat_dl.core.words import did_you_mean, plural
 from tensat_dl.lang.load import readable
 from tensat_dl.onnx.model_files import failed
 from tensat_dl.ops.semantics.arrays import Array

@@ -15,7 +15,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, first_line
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
+from tensat_dl.core.words import first_line
 from tensat_dl.lang.load import readable
 from tensat_dl.onnx.sparse import write_out
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from tensat_dl.core.diagnostics import did_you_mean
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.onnx.inputs import dims_of, open_dims
 from tensat_dl.onnx.model_files import failed
 from tensat_dl.sizes.dim_sizes import DimSizes

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import onnxruntime
 
-from tensat_dl.core.diagnostics import first_line
+from tensat_dl.core.words import first_line
 from tensat_dl.ops.semantics.arrays import Array
 
 _LEVELS = onnxruntime.GraphOptimizationLevel

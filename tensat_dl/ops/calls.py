@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, error
 from tensat_dl.core.expression import names_of
 from tensat_dl.core.graph import DTYPES, Attrs, TensorType, attr_text
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops.evaluate import Unresolved, evaluate, range_values
 from tensat_dl.ops.kinds import Kinds, accepted, article, fits, kind_of, not_a_word, words
 from tensat_dl.ops.symbolic import EvaluationError

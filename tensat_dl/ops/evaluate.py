@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean, error
+from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many
 from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, NotKnown, Opaque, Sym

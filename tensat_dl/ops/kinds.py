@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import TsrError, did_you_mean, error
+from tensat_dl.core.diagnostics import TsrError, error
 from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops.evaluate import Unresolved
 from tensat_dl.ops.table import AttrDecl, OpDecl
 from tensat_dl.ops.values import FUNCTIONS, check_call

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
-from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.words import plural
 from tensat_dl.cost.model import FREE, PricedGraph
 from tensat_dl.run.growth import percent
 from tensat_dl.sizes.named import Sizes, in_words

@@ -10,7 +10,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.words import plural
 from tensat_dl.report.facts import costs_come_from, latency
 from tensat_dl.report.graphs import shape
 from tensat_dl.report.terminal import print_wrapped

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.core.diagnostics import counted, plural
+from tensat_dl.core.words import counted, plural
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
     STOPS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.words import plural
 from tensat_dl.ops.table import OpTable
 from tensat_dl.report.terminal import print_wrapped
 from tensat_dl.verify.rules.verdict import Verdict, lists_of, terms

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensat_dl.core.diagnostics import counted
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import PatternNode, RewriteRule
+from tensat_dl.core.words import counted
 from tensat_dl.report.facts import STOPS
 from tensat_dl.report.steps import MAX_PLACES
 from tensat_dl.rewrite.matcher import Match

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensat_dl.core.diagnostics import TsrError, plural
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import member, with_lists
 from tensat_dl.core.graph import attr_text
 from tensat_dl.core.rule import Attribute, Computed, Elements, Fixed, PatternNode, RewriteRule, Variable
+from tensat_dl.core.words import plural
 from tensat_dl.ops.attributes import attributes, defaults
 from tensat_dl.ops.kinds import article
 from tensat_dl.ops.symbolic import EvaluationError

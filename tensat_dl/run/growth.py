@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensat_dl.core.diagnostics import plural, series
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.words import plural, series
 from tensat_dl.engine.exploration import Iteration, RuleStats, Stop
 
 #: The summary names the rules that made the e-graph grow if they brought more e-nodes than this.

@@ -42,13 +42,13 @@ def optimize_model(
         model.ops,
         model.rules if rules is None else rules,
         options,
-        progress,
-        parse_seconds,
-        options.machine(model.graph, model.ops, model.onnx),
-        model.unfit,
-        explained,
-        sizes_of(model.onnx, options),
-        model.opened,
+        progress=progress,
+        parse_seconds=parse_seconds,
+        machine=options.machine(model.graph, model.ops, model.onnx),
+        unfit=model.unfit,
+        explained=explained,
+        sizes=sizes_of(model.onnx, options),
+        opened=model.opened,
     )
     if not options.buckets or result.interrupted or refusal(result, model.program.own_rules) is not None:
         return result, egraphs

@@ -48,6 +48,7 @@ def optimize(
     ops: OpTable,
     rules: Sequence[RewriteRule],
     options: Options | None = None,
+    *,
     progress: Progress | None = None,
     parse_seconds: float = 0.0,
     machine: Machine | None = None,

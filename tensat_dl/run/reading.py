@@ -11,8 +11,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import IO
 
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.lang.elaborate import elaborate
 from tensat_dl.lang.load import text_source
 from tensat_dl.lang.named_sizes import graph_of, open_graph

@@ -26,7 +26,8 @@ if _MISSING:
 
 import torch  # noqa: E402
 
-from tensat_dl.core.diagnostics import Source, did_you_mean  # noqa: E402
+from tensat_dl.core.diagnostics import Source  # noqa: E402
+from tensat_dl.core.words import did_you_mean  # noqa: E402
 from tensat_dl.lang.program import load_program  # noqa: E402
 from tensat_dl.run.options import Options  # noqa: E402
 from tensat_dl.torch.calls import by_position, without_defaults  # noqa: E402

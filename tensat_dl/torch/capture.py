@@ -22,7 +22,7 @@ from torch._dynamo.exc import UserError, UserErrorType
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
-from tensat_dl.core.diagnostics import first_line
+from tensat_dl.core.words import first_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch.autograd import forward_ad
 
-from tensat_dl.core.diagnostics import plural
+from tensat_dl.core.words import plural
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import write
 from tensat_dl.measure.statistics import Latency

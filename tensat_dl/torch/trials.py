@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from tensat_dl.core.diagnostics import first_line, plural
+from tensat_dl.core.words import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, in_turn
 from tensat_dl.onnx.agreement import relative_error, told_apart

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
-from tensat_dl.core.diagnostics import plural
 from tensat_dl.core.graph import Graph, TensorType, value_numbers
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
+from tensat_dl.core.words import plural
 from tensat_dl.cost.model import PricedGraph
 
 #: The result of evaluating a step: "assumed" for rules about operators of which only the types are known.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensat_dl.core.diagnostics import counted
 from tensat_dl.core.expression import base_of, is_every
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.words import counted
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Limits, Stop
 from tensat_dl.engine.explore import exploring

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensat_dl
-from tensat_dl.cli.options import recorded
+from tensat_dl.cli.recorded import recorded
 from tensat_dl.cli.run import command
 from tensat_dl.run.options import Options, about, searches_with
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tensat_dl.cost.application import ProfileJob, dumps, job, loads
+from tensat_dl.cost.application import Application, application, dumps, loads
 from tensat_dl.cost.signature import SignatureError, parse
 from tensat_dl.lang.program import load_program
 from tensat_dl.resources import rules
@@ -24,7 +24,7 @@ OPS = load_program(str(rules() / "ops.tsr")).ops
     ],
 )
 def test_what_is_written_is_read(text: str) -> None:
-    written = job(OPS, parse(text))
+    written = application(OPS, parse(text))
     (found,) = loads(dumps([written]), "sigs.json")
     assert found.signature == written.signature
     if written.definition is None:
@@ -64,4 +64,4 @@ def test_what_is_wrong_is_said(data: object, says: str) -> None:
 
 
 def test_jobs_are_values() -> None:
-    assert ProfileJob(parse(RELU)) == ProfileJob(parse(RELU))
+    assert Application(parse(RELU)) == Application(parse(RELU))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 
-from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected, did_you_mean
+from tensat_dl.core.diagnostics import Diagnostic, Source, Span, TsrError, collected
+from tensat_dl.core.words import did_you_mean
 from tensat_dl.lang import ast
 from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, did_you_mean, error, plural
+from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, collected, error
+from tensat_dl.core.words import did_you_mean, plural
 from tensat_dl.lang.sexpr.reader import Atom, SExpr, SForm
 from tensat_dl.ops.kinds import article
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tensat_dl.core.diagnostics import series
 from tensat_dl.core.graph import Graph
+from tensat_dl.core.words import series
 from tensat_dl.ops.flops import flops
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence, interface_difference

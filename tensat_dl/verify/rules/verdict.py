@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from tensat_dl.core.diagnostics import Diagnostic, plural
+from tensat_dl.core.diagnostics import Diagnostic
 from tensat_dl.core.graph import Graph, Node, attr_text
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
+from tensat_dl.core.words import plural
 from tensat_dl.ops.table import OpTable
 
 Status = Literal["proved", "derived", "tested", "assumed", "refuted", "vacuous"]
