@@ -1,7 +1,8 @@
 """The backend ``tensat`` of `torch.compile`.
 
-It optimizes an FX graph when that is called, once for each combination of shapes. The weights, which such graphs take
-as inputs, become the graph's own; if they change, they are folded anew.
+It optimizes an FX graph when that is called, once for each combination of shapes; once for all sizes where
+TorchDynamo leaves them open, as it does when a shape changes, and such a model is found. The weights, which such
+graphs take as inputs, become the graph's own; if they change, they are folded anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 
 from tensat_dl.torch import Optimized, optimize
 from tensat_dl.torch.cut import Closed
+from tensat_dl.torch.open_graphs import OpenSizes
 from tensat_dl.torch.optimized import warn_once
 from tensat_dl.torch.places import OutputPlace, placed, places_of
 
@@ -42,6 +44,8 @@ class OptimizedFx:
         #: The positions of weights among the inputs.
         self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
         self._others = sorted({*range(len(example_inputs))} - {*self._weights})
+        #: Sizes that are left open, as long as one model is made for all of them.
+        self._open = OpenSizes.of(graph)
         self._said: set[str] = set()
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
@@ -58,8 +62,13 @@ class OptimizedFx:
         if known is None:
             self._say(f"it was optimized for {MOST_WEIGHTS} sets of weights, and these are others")
             return self._graph(*inputs)
-        given = tuple(inputs[i] for i in self._others)
-        key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
+        opened = self._open
+        if opened is None:
+            given = tuple(inputs[i] for i in self._others)
+            key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
+        else:
+            given = tuple(inputs[i] for i in self._others if i not in opened.numbers)
+            key = opened.equal(inputs)
         fast = known.get(key)
         if fast is None:
             if len(known) == MOST_SHAPES:
@@ -67,14 +76,27 @@ class OptimizedFx:
                     f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
                 )
                 return self._graph(*inputs)
-            closed = Closed(self._graph, dict(zip(self._weights, weights, strict=True)))
-            fast = known[key] = optimize(closed, given, **self._options)
+            fast = self._optimized(given, weights, key)
+            if opened is not None and fast.declined:
+                self._open = None
+                return self(*inputs)
+            known[key] = fast
         elif not self._options.get("frozen") and not fast.declined and fast.stale:
             fast.refresh()  # what was declined may be stale after each call, as it writes to its buffers
         if fast.called == "module":
             return fast(*given)
         outputs = fast(*given)
-        return placed(outputs, self._places_of(inputs, outputs))
+        return placed(outputs, opened.places(inputs) if opened else self._places_of(inputs, outputs))
+
+    def _optimized(self, given: tuple[Any, ...], weights: list[Any], equal: tuple[Any, ...]) -> Optimized:
+        """The graph with its weights, for the sizes of these inputs; where they are open, for all of which the same
+        ones are ``equal``."""
+        own, opened = dict(zip(self._weights, weights, strict=True)), self._open
+        if opened is None:
+            return optimize(Closed(self._graph, own), given, **self._options)
+        shapes = [opened.dynamic_shapes(i) for i in self._others if i not in opened.numbers]
+        closed = Closed(self._graph, own, opened.numbers, opened.pairs(equal))
+        return optimize(closed, given, dynamic_shapes={"given": tuple(shapes)}, **self._options)
 
     def _places_of(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where outputs lie in PyTorch: what Dynamo compiles beside the graph rests on their strides, and writes to

@@ -82,13 +82,22 @@ class CutModel:
 
 
 class Closed(torch.nn.Module):  # type: ignore[misc]
-    """An FX graph with its weights, given by position, which takes the other inputs. Whoever calls it sees to outputs
-    that share memory."""
+    """An FX graph with its weights, given by position, which takes the other inputs, but for ``sizes`` of tensors: by
+    position, the tensor and its dimension. Those of each pair of ``same`` are one size. Whoever calls it sees to
+    outputs that share memory."""
 
-    def __init__(self, graph: torch.fx.GraphModule, weights: Mapping[int, torch.Tensor]) -> None:
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        weights: Mapping[int, torch.Tensor],
+        sizes: Mapping[int, tuple[int, int]] | None = None,
+        same: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
+    ) -> None:
         super().__init__()
         self.graph = graph
         self._positions = list(weights)
+        self._sizes = dict(sizes or {})
+        self._same = list(same)
         names = [n.name for n in graph.graph.find_nodes(op="placeholder")]
         self._names = [names[i] for i in self._positions]
         for i, tensor in weights.items():
@@ -99,8 +108,13 @@ class Closed(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, *given: Any) -> Any:
         inputs = list(given)
-        for i, name in zip(self._positions, self._names, strict=True):
-            inputs.insert(i, getattr(self, name))
+        own = {i: getattr(self, name) for i, name in zip(self._positions, self._names, strict=True)}
+        for i in sorted((*own, *self._sizes)):
+            inputs.insert(i, own.get(i))
+        for (i, a), (j, b) in self._same:
+            torch._check(inputs[i].shape[a] == inputs[j].shape[b])
+        for i, (tensor, axis) in self._sizes.items():
+            inputs[i] = inputs[tensor].shape[axis]
         return self.graph(*inputs)
 
 

@@ -105,6 +105,7 @@ def test_strides_are_those_of_pytorch(made: list[Optimized]) -> None:
 
 def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "MOST_SHAPES", 1)
+    monkeypatch.setattr(backend.OpenSizes, "of", lambda graph: None)
     module = torch.nn.ReLU()
     fast = torch.compile(module, backend=backend.tensat, options=QUICK, dynamic=True)
     with pytest.warns(FallbackWarning, match="for 1 combinations of shapes") as said:  # noqa: PT031
@@ -112,6 +113,49 @@ def test_many_shapes(made: list[Optimized], monkeypatch: pytest.MonkeyPatch) -> 
             assert torch.equal(fast(-torch.ones(n, 8)), torch.zeros(n, 8))
     assert (len(made), len(said)) == (1, 1)
     assert said[0].filename == __file__
+
+
+class Decoder(torch.nn.Module):  # type: ignore[misc]
+    """A token attends to those before it, whose keys and values the caller keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Any:
+        q, k, v, out = self.parts
+        keys, values = torch.cat([keys, k(x)], 1), torch.cat([values, v(x)], 1)
+        share = torch.softmax(q(x) @ keys.transpose(1, 2) / 4.0 + keys.shape[1], -1)
+        return out(share @ values) + x, keys, values
+
+
+def test_a_cache_that_grows(made: list[Optimized]) -> None:
+    """One model is for all lengths, once TorchDynamo sees that they vary."""
+    module = Decoder().eval()
+    fast = torch.compile(module, backend="tensat", options=QUICK)
+    ours = theirs = (torch.randn(2, 3, 16), torch.randn(2, 3, 16))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for _ in range(12):
+            x = torch.randn(2, 1, 16)
+            y, *ours = fast(x, *ours)
+            expected, *theirs = module(x, *theirs)
+            torch.testing.assert_close((y, *ours), (expected, *theirs), rtol=1e-4, atol=1e-5)
+    assert [f.called for f in made] == ["optimized", "optimized"]
+
+
+def test_sizes_that_are_equal_by_chance(made: list[Optimized]) -> None:
+    """Those of an input that are one size in the first call may be two in the next. Outputs lie as in PyTorch."""
+    fast = torch.compile(
+        lambda x: (torch.tanh(x) * x).transpose(0, 1) + 1, backend="tensat", options=QUICK, dynamic=True
+    )
+    for shape in ((5, 5), (7, 7), (5, 6), (9, 4), (4, 4)):
+        x = torch.randn(*shape)
+        expected = (torch.tanh(x) * x).transpose(0, 1) + 1
+        y = fast(x)
+        torch.testing.assert_close(y, expected)
+        assert y.stride() == expected.stride()
+    assert len(made) <= 3
 
 
 def test_gradients(made: list[Optimized]) -> None:

@@ -1,0 +1,84 @@
+"""Sizes that TorchDynamo leaves open in an FX graph, as it does from a function's second shape on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tensat_dl.torch.calls import Extent, size_of
+from tensat_dl.torch.places import OutputPlace
+
+#: A dimension of an input, by position.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class OpenSizes:
+    """``numbers`` are inputs that are sizes: by position, where a tensor has each. ``symbols`` has where tensors have
+    what is a symbol alone, ``shapes`` those of tensors, by position, and ``strides`` those of outputs, None for what
+    is no tensor; open ones are expressions of symbols."""
+
+    numbers: Mapping[int, Place]
+    symbols: Mapping[Extent, Place]
+    shapes: Mapping[int, tuple[Extent, ...]]
+    strides: Sequence[tuple[Extent, ...] | None]
+
+    @classmethod
+    def of(cls, graph: torch.fx.GraphModule) -> OpenSizes | None:
+        """Those of a graph that TorchDynamo traced; None if there are none, or if a number is no size, or outputs
+        share memory."""
+        inputs = [_value(n) for n in graph.graph.find_nodes(op="placeholder")]
+        shapes = {i: _extents(x.shape) for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
+        places = {d: (i, axis) for i, shape in shapes.items() for axis, d in enumerate(shape)}
+        symbols = {d: place for d, place in places.items() if getattr(d, "is_symbol", False)}
+        numbers = {i: _extent(x) for i, x in enumerate(inputs) if isinstance(x, torch.SymInt)}
+        outputs = [_value(x) for x in graph.graph.output_node().args[0]]
+        made = [x.untyped_storage()._cdata for x in outputs if isinstance(x, torch.Tensor)]
+        given = {x.untyped_storage()._cdata for x in inputs if isinstance(x, torch.Tensor)}
+        shared = len({*made} - given) < len(made)
+        if not symbols or shared or any(d not in places for d in numbers.values()):
+            return None
+        strides = [_extents(x.stride()) if isinstance(x, torch.Tensor) else None for x in outputs]
+        return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, strides)
+
+    def dynamic_shapes(self, position: int) -> dict[int, Any]:
+        """The open dimensions of an input, as `torch.export.export` takes them."""
+        shape = self.shapes.get(position, ())
+        return {axis: torch.export.Dim.AUTO for axis, d in enumerate(shape) if not isinstance(d, int)}
+
+    def equal(self, inputs: Sequence[Any]) -> tuple[int, ...]:
+        """For each symbol the first one that is as large in a call: TorchDynamo does not say which sizes are one, as
+        those of keys and values are."""
+        sizes = list(self._sizes(inputs).values())
+        return tuple(map(sizes.index, sizes))
+
+    def pairs(self, equal: Sequence[int]) -> list[tuple[Place, Place]]:
+        """Where tensors have sizes that are ``equal`` to one another."""
+        places = list(self.symbols.values())
+        return [(places[k], places[first]) for k, first in enumerate(equal) if k != first]
+
+    def places(self, inputs: Sequence[Any]) -> list[OutputPlace | None]:
+        """Where the outputs of a call lie: what TorchDynamo compiles beside the graph rests on their strides."""
+        sizes = self._sizes(inputs)
+        return [
+            None if strides is None else OutputPlace(tuple(int(size_of(d, sizes) or 0) for d in strides))
+            for strides in self.strides
+        ]
+
+    def _sizes(self, inputs: Sequence[Any]) -> dict[Extent, int]:
+        return {d: inputs[i].shape[axis] for d, (i, axis) in self.symbols.items()}
+
+
+def _value(x: Any) -> Any:
+    return x.meta.get("example_value") if isinstance(x, torch.fx.Node) else x
+
+
+def _extents(sizes: Sequence[Any]) -> tuple[Extent, ...]:
+    return tuple(map(_extent, sizes))
+
+
+def _extent(n: Any) -> Extent:
+    return n.node.expr if isinstance(n, torch.SymInt) else n
