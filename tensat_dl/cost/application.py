@@ -79,24 +79,24 @@ def _input(builder: GraphBuilder, i: int, type: TensorType) -> int:
 
 
 @dataclass(frozen=True)
-class Application:
+class OpApplication:
     """An application to measure; ``definition`` is None unless its operator is a composition."""
 
     signature: Signature
     definition: Graph | None = None
 
 
-def application(ops: OpTable, signature: Signature) -> Application:
+def application(ops: OpTable, signature: Signature) -> OpApplication:
     """A signature with the definition of its operator."""
-    return Application(signature, definition(ops, signature))
+    return OpApplication(signature, definition(ops, signature))
 
 
-def dumps(applications: Iterable[Application]) -> str:
+def dumps(applications: Iterable[OpApplication]) -> str:
     """The text of a file."""
     return json.dumps([to_data(j) for j in applications], indent=1) + "\n"
 
 
-def loads(text: str, name: str) -> tuple[Application, ...]:
+def loads(text: str, name: str) -> tuple[OpApplication, ...]:
     """The applications in the text of the file ``name``. Raises `SignatureError`."""
     try:
         data = json.loads(text)
@@ -112,7 +112,7 @@ def loads(text: str, name: str) -> tuple[Application, ...]:
         raise SignatureError(f"{name}: {e}") from None
 
 
-def to_data(application: Application) -> Any:
+def to_data(application: OpApplication) -> Any:
     """An application as plain data."""
     if application.definition is None:
         return application.signature.text
@@ -128,10 +128,10 @@ def to_data(application: Application) -> Any:
     return {"signature": application.signature.text, "definition": parts}
 
 
-def from_data(data: Any) -> Application:
+def from_data(data: Any) -> OpApplication:
     """The application of plain data. Raises `SignatureError`."""
     if isinstance(data, str):
-        return Application(parse(data))
+        return OpApplication(parse(data))
     if not isinstance(data, dict) or not isinstance(data.get("signature"), str):
         raise SignatureError(f"expected a signature, not {json.dumps(data)[:60]}")
     signature = parse(data["signature"])
@@ -156,4 +156,4 @@ def from_data(data: Any) -> Application:
         nodes.append(Node(made.op, tuple(inputs), made.attrs, made.outputs))
     if nodes[-1].types != signature.outputs:
         raise SignatureError(f"the definition of `{signature.op}` has another type than the signature")
-    return Application(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))
+    return OpApplication(signature, Graph("composition", tuple(nodes), (("y", len(nodes) - 1),)))

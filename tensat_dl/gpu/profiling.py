@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Literal
 
-from tensat_dl.cost.application import Application
+from tensat_dl.cost.application import OpApplication
 from tensat_dl.cost.device import Environment
 from tensat_dl.cost.profile import Measurement, Profile, read_profile, record
 from tensat_dl.gpu.this_gpu import GpuError, this_gpu
@@ -40,7 +40,7 @@ PATIENCE, START = 60.0, 300.0
 
 Role = Literal["check", "time"]
 #: An application, the implementations to try, None for all, and whether products of f32 may be rounded to TF32.
-Request = tuple[Application, set[str] | None, bool]
+Request = tuple[OpApplication, set[str] | None, bool]
 #: By implementation, a worker's answer: ``failed`` with a reason, or measurements, or nothing if it is right.
 Answers = dict[str, dict[str, Any]]
 
@@ -56,7 +56,7 @@ class Worker:
         self.role, self.device, self.tf32 = role, device, tf32
         self._child: Child | None = None
 
-    def ask(self, application: Application, names: Iterable[str] | None = None) -> Answers:
+    def ask(self, application: OpApplication, names: Iterable[str] | None = None) -> Answers:
         """Answers for an application's implementations, of the given names or all. The answer of the name "" says why
         none of them can be tried. Raises `WorkerError`.
 
@@ -155,7 +155,7 @@ def work_on_gpus(tf32: bool, checkers: int | None) -> Work:
 
 
 def profile(
-    applications: Sequence[Application],
+    applications: Sequence[OpApplication],
     path: Path,
     where: Where,
     work: Work,
@@ -206,16 +206,16 @@ def profile(
     return report
 
 
-def _job(portion: Sequence[Application], environment: tuple[str, Environment] | None) -> Job:
+def _job(portion: Sequence[OpApplication], environment: tuple[str, Environment] | None) -> Job:
     name = hashlib.sha256(repr((portion, environment)).encode()).hexdigest()
     return Job(name, (tuple(portion), environment), f"{len(portion)} operators")
 
 
-def _on(device: str, application: Application) -> Application:
-    return Application(replace(application.signature, device=device), application.definition)
+def _on(device: str, application: OpApplication) -> OpApplication:
+    return OpApplication(replace(application.signature, device=device), application.definition)
 
 
-def _portions(wanted: Sequence[Application]) -> Iterator[Sequence[Application]]:
+def _portions(wanted: Sequence[OpApplication]) -> Iterator[Sequence[OpApplication]]:
     """The portions that are measured before they are written down."""
     start, size = 0, FIRST
     while start < len(wanted):
@@ -236,7 +236,7 @@ class PortionMeasurer:
         # Its threads start processes, which end with them.
         self._pool = ThreadPoolExecutor(len(self.checkers))
 
-    def __call__(self, asked: tuple[Sequence[Application], tuple[str, Environment] | None]) -> Portion:
+    def __call__(self, asked: tuple[Sequence[OpApplication], tuple[str, Environment] | None]) -> Portion:
         """Raises `UnfitWorker` if it is to be measured in another environment."""
         applications, wanted = asked
         here = self.gpu.environment
@@ -256,7 +256,7 @@ class PortionMeasurer:
 
 
 def measure(
-    portion: Sequence[Application],
+    portion: Sequence[OpApplication],
     checkers: Sequence[Worker],
     timer: Worker,
     pool: ThreadPoolExecutor,
@@ -277,14 +277,14 @@ def measure(
 
 
 def _checked(
-    portion: Sequence[Application], checkers: Sequence[Worker], pool: ThreadPoolExecutor
+    portion: Sequence[OpApplication], checkers: Sequence[Worker], pool: ThreadPoolExecutor
 ) -> list[Answers]:
     """The answers for each application of the processes that check."""
     free: SimpleQueue[Worker] = SimpleQueue()
     for checker in checkers:
         free.put(checker)
 
-    def check(application: Application) -> Answers:
+    def check(application: OpApplication) -> Answers:
         checker = free.get()
         try:
             return checker.ask(application)
@@ -295,7 +295,7 @@ def _checked(
 
 
 def _timed(
-    application: Application, checked: Answers, timer: Worker, report: ProfileReport
+    application: OpApplication, checked: Answers, timer: Worker, report: ProfileReport
 ) -> Measurement | None:
     """The measurement of the fastest implementation that computes the right thing, None if there is none."""
     names = [name for name, answer in checked.items() if "failed" not in answer]

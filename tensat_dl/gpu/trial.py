@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from tensat_dl.core.graph import FLOATS, Attrs, TensorType
-from tensat_dl.cost.application import Application
+from tensat_dl.cost.application import OpApplication
 from tensat_dl.gpu import torch_device
 from tensat_dl.gpu.profiling import AGAIN, Request, Role
 from tensat_dl.gpu.torch_device import cache_bytes, load, once, prepare, recorder, release, wake
@@ -97,7 +97,7 @@ def _line(e: Exception) -> str:
 class Trial:
     """One application with random operands on a device. Raises `Unsupported` if nothing computes it."""
 
-    def __init__(self, application: Application, device: torch.device, tf32: bool) -> None:
+    def __init__(self, application: OpApplication, device: torch.device, tf32: bool) -> None:
         registry = kernels("registry")
         self.signature, self.device = application.signature, device
         found = registry.implementations(application.signature, application.definition)
@@ -146,7 +146,7 @@ class Trial:
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
 
 
-def operands(application: Application, device: torch.device) -> list[torch.Tensor]:
+def operands(application: OpApplication, device: torch.device) -> list[torch.Tensor]:
     """Random tensors, the same for equal signatures; positive where the operators that take them need that."""
     generator = torch.Generator(device).manual_seed(zlib.crc32(application.signature.text.encode()))
     made = [_random(t, generator, device) for t in application.signature.inputs]
@@ -168,12 +168,12 @@ def _random(type: TensorType, generator: torch.Generator, device: torch.device) 
     return torch.randn(type.shape, **options).to(dtype)
 
 
-def cold(application: Application) -> frozenset[int]:
+def cold(application: OpApplication) -> frozenset[int]:
     """The positions of operands that are weights in a model; of a composition, in its operators."""
     return _taken(application, lambda op, _: traits(op).weights)
 
 
-def _taken(application: Application, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
+def _taken(application: OpApplication, positions: Callable[[str, Attrs], Iterable[int]]) -> frozenset[int]:
     """The operands that an operator takes in certain positions; of a composition, the operands that one of its
     operators takes in them."""
     if application.definition is None:

@@ -7,12 +7,13 @@ graphs take as inputs, become the graph's own; if they change, they are folded a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from tensat_dl.torch import Optimized, optimize
+from tensat_dl.torch import FallbackWarning, Optimized, optimize
 from tensat_dl.torch.cut import Closed
 from tensat_dl.torch.open_graphs import OpenSizes
 from tensat_dl.torch.optimized import warn_once
@@ -96,7 +97,9 @@ class OptimizedFx:
             return optimize(Closed(self._graph, own), given, **self._options)
         shapes = [opened.dynamic_shapes(i) for i in self._others if i not in opened.numbers]
         closed = Closed(self._graph, own, opened.numbers, opened.pairs(equal))
-        return optimize(closed, given, dynamic_shapes={"given": tuple(shapes)}, **self._options)
+        with warnings.catch_warnings():  # if this is declined, there is another way
+            warnings.simplefilter("ignore", FallbackWarning)
+            return optimize(closed, given, dynamic_shapes={"given": tuple(shapes)}, **self._options)
 
     def _places_of(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where outputs lie in PyTorch: what Dynamo compiles beside the graph rests on their strides, and writes to

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tensat_dl.cost.application import Application
+from tensat_dl.cost.application import OpApplication
 from tensat_dl.cost.device import Environment
 from tensat_dl.gpu import profiling
 from tensat_dl.gpu.profiling import Answers, PortionMeasurer
@@ -22,21 +22,21 @@ KIND = "KIND_OF_GPUS"
 class Process:
     """Answers what a function says; ``asked`` has all that it was asked."""
 
-    def __init__(self, answer: Callable[[Application], Answers]) -> None:
+    def __init__(self, answer: Callable[[OpApplication], Answers]) -> None:
         self.answer = answer
         self.asked: list[str] = []
 
-    def ask(self, job: Application, names: Sequence[str] | None = None) -> Answers:
+    def ask(self, job: OpApplication, names: Sequence[str] | None = None) -> Answers:
         self.asked.append(job.signature.text)
         found = self.answer(job)
         return found if names is None else {n: a for n, a in found.items() if n in names}
 
 
-def checks(_: Application) -> Answers:
+def checks(_: OpApplication) -> Answers:
     return {"triton 256": {}, "triton 1024": {"failed": "out of memory"}, "torch": {}}
 
 
-def times(_: Application) -> Answers:
+def times(_: OpApplication) -> Answers:
     taken = {"spread_ms": 0.0001, "samples": 25}
     return {"triton 256": {"median_ms": 0.002, **taken}, "torch": {"median_ms": 0.003, **taken}}
 
@@ -52,7 +52,7 @@ def measurer(folder: str, gpus: Mapping[str, str]) -> PortionMeasurer:
     kind = os.environ.get(KIND) or gpus[number]
     place = f"{number}-{kind}" if KIND in os.environ else number
 
-    def alone(job: Application) -> Answers:
+    def alone(job: OpApplication) -> Answers:
         busy = Path(folder, f"busy-{number}")
         busy.touch(exist_ok=False)
         time.sleep(0.01)

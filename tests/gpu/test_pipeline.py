@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from tensat_dl.cost import CostModel, Measurement, Profile, load_device, record
-from tensat_dl.cost.application import Application
+from tensat_dl.cost.application import OpApplication
 from tensat_dl.cost.device import Environment
 from tensat_dl.gpu import gpu_machine as machine
 from tensat_dl.gpu.gpu_machine import GpuMachine
@@ -34,9 +34,9 @@ def test_the_measured_winner_is_the_answer(
     """By measured operators the merged and fused graph is cheaper; as a whole it is faster, or is not."""
     monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
     monkeypatch.setattr(contests, "MOST", 8)
-    asked: list[Application] = []
+    asked: list[OpApplication] = []
 
-    def profile(jobs: Sequence[Application], path: Path, *_: Any) -> None:
+    def profile(jobs: Sequence[OpApplication], path: Path, *_: Any) -> None:
         asked.extend(jobs)
         entries = {j.signature.text: Measurement(0.002, 0.0, 25, "triton 256") for j in jobs}
         record(path, Profile("h100", HERE.hardware, HERE.versions, entries))

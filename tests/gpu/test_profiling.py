@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.cost.application import Application
+from tensat_dl.cost.application import OpApplication
 from tensat_dl.cost.profile import Measurement, Profile, ProfileError, read_profile, record
 from tensat_dl.cost.signature import parse
 from tensat_dl.gpu.profiling import FIRST, PORTION, Answers, ProfileReport, Worker, measure, profile
@@ -25,12 +25,12 @@ from tests.gpu.fake import Process, checks, environment, times, work
 HERE = environment("NVIDIA H100")
 
 
-def jobs(count: int, device: str = "h100") -> list[Application]:
-    return [Application(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ {device}")) for i in range(count)]
+def jobs(count: int, device: str = "h100") -> list[OpApplication]:
+    return [OpApplication(parse(f"relu(f32[{i + 1}]) -> f32[{i + 1}] @ {device}")) for i in range(count)]
 
 
 def measured_by(
-    wanted: list[Application], check: Any, time: Any
+    wanted: list[OpApplication], check: Any, time: Any
 ) -> tuple[dict[str, Measurement], ProfileReport]:
     """One portion."""
     report = ProfileReport()
@@ -53,7 +53,7 @@ def test_the_fastest_is_recorded_and_failures_are_reported() -> None:
 
 
 def test_what_nothing_computes_is_left_out() -> None:
-    def fails(job: Application) -> Answers:
+    def fails(job: OpApplication) -> Answers:
         return {"": {"failed": "Unsupported: topk"}} if job == jobs(2)[1] else checks(job)
 
     _, report = measured_by(jobs(2), Process(fails), Process(times))
@@ -235,8 +235,8 @@ def test_real_processes_measure_and_survive_a_kernel_that_kills_them(
     before_all(monkeypatch, deadly(tmp_path))
     wanted = [
         *jobs(1),
-        Application(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
-        Application(parse("nope(f32[1]) -> f32[1] @ h100")),
+        OpApplication(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")),
+        OpApplication(parse("nope(f32[1]) -> f32[1] @ h100")),
     ]
     entries, report = measured_by(wanted, Worker("check", "cpu", False), Worker("time", "cpu", False))
     assert report.measured == 2
@@ -257,7 +257,7 @@ def test_a_kernel_that_takes_the_gpu_away_is_the_only_one_to_blame(
     """Its process says so and ends; those after it are tried in a new one. The last one may do that, too."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    job = Application(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100"))
+    job = OpApplication(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100"))
     for bad, good in ((1024, 4096), (4096, 1024)):
         before_all(monkeypatch, poisonous(tmp_path, bad))
         worker = Worker("check", "cpu", False)
@@ -284,7 +284,7 @@ def test_a_process_that_always_ends_early_is_not_started_for_ever(
     )
     before_all(monkeypatch, tmp_path)
     worker = Worker("check", "cpu", False)
-    found = worker.ask(Application(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
+    found = worker.ask(OpApplication(parse("softmax(f32[3, 4]; axis=1) -> f32[3, 4] @ h100")))
     assert {name: a["failed"] for name, a in found.items()} == dict.fromkeys(
         ("torch", "triton 1024", "triton 4096"), "the process ended with code 3"
     )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tensat_dl.cost.application import Application, application, dumps, loads
+from tensat_dl.cost.application import OpApplication, application, dumps, loads
 from tensat_dl.cost.signature import SignatureError, parse
 from tensat_dl.lang.program import load_program
 from tensat_dl.resources import rules
@@ -64,4 +64,4 @@ def test_what_is_wrong_is_said(data: object, says: str) -> None:
 
 
 def test_jobs_are_values() -> None:
-    assert Application(parse(RELU)) == Application(parse(RELU))
+    assert OpApplication(parse(RELU)) == OpApplication(parse(RELU))

@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 import torch
 
-from tensat_dl.cost.application import Application, application, from_data
+from tensat_dl.cost.application import OpApplication, application, from_data
 from tensat_dl.cost.signature import parse
 from tensat_dl.gpu.trial import Trial, operands
 from tests.cost.test_calibrate import OPS
@@ -36,7 +36,7 @@ class Implementation:
 
 def said(text: str, kernel: Callable[[Any], torch.Tensor]) -> str:
     """What a check says of a kernel for an application."""
-    trial = Trial(Application(parse(text)), CPU, False)
+    trial = Trial(OpApplication(parse(text)), CPU, False)
     trial.implementations = {"it": Implementation(kernel)}
     return trial.check("it")
 
@@ -56,7 +56,7 @@ def test_a_result_has_the_element_type_that_is_declared() -> None:
     ],
 )
 def test_what_does_not_type_check_is_not_measured(text: str, means: str) -> None:
-    trial = Trial(Application(parse(text)), CPU, False)
+    trial = Trial(OpApplication(parse(text)), CPU, False)
     for name in trial.implementations:
         with pytest.raises(ValueError, match=re.escape(f"it does not type-check: it is {means}")):
             trial.check(name)
@@ -82,11 +82,11 @@ def test_every_element_is_looked_at(text: str) -> None:
 
 
 def test_other_operands_have_both_signs() -> None:
-    x, *_, var = operands(Application(parse(BATCHNORM)), CPU)
+    x, *_, var = operands(OpApplication(parse(BATCHNORM)), CPU)
     assert (x < 0).any()
     assert (x > 0).any()
     assert (var > 0).all()
-    (x,) = operands(Application(parse("power(f32[99]; exponent=2.0) -> f32[99] @ h100")), CPU)
+    (x,) = operands(OpApplication(parse("power(f32[99]; exponent=2.0) -> f32[99] @ h100")), CPU)
     assert (x < 0).any()
 
 
@@ -95,7 +95,7 @@ def test_operands_inside_of_a_composition_need_not_be_positive() -> None:
     assert (x < 0).any()
 
 
-def composed(text: str, *parts: tuple[str, list[int]]) -> Application:
+def composed(text: str, *parts: tuple[str, list[int]]) -> OpApplication:
     return from_data({"signature": text, "definition": [{"node": n, "inputs": i} for n, i in parts]})
 
 
