@@ -18,8 +18,8 @@ Place = tuple[int, int]
 @dataclass(frozen=True)
 class OpenSizes:
     """``numbers`` are inputs that are sizes: by position, where a tensor has each. ``symbols`` has where tensors have
-    what is a symbol alone, ``shapes`` those of tensors, by position, and ``strides`` those of outputs, None for what
-    is no tensor; open ones are expressions of symbols."""
+    what is a symbol alone, ``shapes`` those of tensors, by position, and ``strides`` those of outputs that are not
+    contiguous at all sizes, else None; open ones are expressions of symbols."""
 
     numbers: Mapping[int, Place]
     symbols: Mapping[Extent, Place]
@@ -41,7 +41,7 @@ class OpenSizes:
         shared = len({*made} - given) < len(made)
         if not symbols or shared or any(d not in places for d in numbers.values()):
             return None
-        strides = [_extents(x.stride()) if isinstance(x, torch.Tensor) else None for x in outputs]
+        strides = [_other_strides(x) if isinstance(x, torch.Tensor) else None for x in outputs]
         return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, strides)
 
     def dynamic_shapes(self, position: int) -> dict[int, Any]:
@@ -52,8 +52,8 @@ class OpenSizes:
     def equal(self, inputs: Sequence[Any]) -> tuple[int, ...]:
         """For each symbol the first one that is as large in a call: TorchDynamo does not say which sizes are one, as
         those of keys and values are."""
-        sizes = list(self._sizes(inputs).values())
-        return tuple(map(sizes.index, sizes))
+        first: dict[int, int] = {}
+        return tuple(first.setdefault(n, k) for k, n in enumerate(self._sizes(inputs).values()))
 
     def pairs(self, equal: Sequence[int]) -> list[tuple[Place, Place]]:
         """Where tensors have sizes that are ``equal`` to one another."""
@@ -62,6 +62,8 @@ class OpenSizes:
 
     def places(self, inputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where the outputs of a call lie: what TorchDynamo compiles beside the graph rests on their strides."""
+        if not any(self.strides):
+            return [None] * len(self.strides)
         sizes = self._sizes(inputs)
         return [
             None if strides is None else OutputPlace(tuple(int(size_of(d, sizes) or 0) for d in strides))
@@ -74,6 +76,19 @@ class OpenSizes:
 
 def _value(x: Any) -> Any:
     return x.meta.get("example_value") if isinstance(x, torch.fx.Node) else x
+
+
+def _other_strides(x: torch.Tensor) -> tuple[Extent, ...] | None:
+    """The strides of a tensor that is not contiguous for sure. To evaluate them takes a millisecond."""
+    shape, strides = _extents(x.shape), _extents(x.stride())
+    usual: list[Extent] = [1]
+    for d in shape[:0:-1]:
+        usual.insert(0, d * usual[0])
+    same = (
+        a == b or (not isinstance(a - b, int) and (a - b).expand() == 0)
+        for a, b in zip(strides, usual, strict=False)
+    )
+    return None if all(same) else strides
 
 
 def _extents(sizes: Sequence[Any]) -> tuple[Extent, ...]:
