@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Bool, Int
+from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Summand, Symbol, Value, names_in
 from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer
 
@@ -19,17 +19,24 @@ def may_differ(v: Value) -> Iterator[Bool]:
     one of these is not 0, and so for what functions are applied to. What is 0 for some elements alone does not count.
     """
     scale = lcm(*(c.denominator for _, c in v.terms))
+    below: dict[Atom, int] = {}  # divisors of terms, which are not 0: all terms are multiplied by them
+    for t, _ in v.terms:
+        for f, n in t.factors:
+            if isinstance(f, Symbol) and is_integer(f.atom):
+                below[f.atom] = max(below.get(f.atom, 0), -n)
     parts: dict[Summand, Int] = defaultdict(int)
     for t, c in v.terms:
         sizes: Int = int(c * scale)
+        powers = dict(below)
         others: list[tuple[Factor, int]] = []
-        bound = names_in(t.over)
         for f, n in t.factors:
-            if isinstance(f, Symbol) and is_integer(f.atom) and f.atom not in bound:
-                for _ in range(n):  # a size that divides is not 0
-                    sizes = sym.mul(sizes, sym.atom(*f.atom))
-            if not isinstance(f, Symbol) or n < 0 or f.atom in bound or not is_integer(f.atom):
+            if not isinstance(f, Symbol) or not is_integer(f.atom) or f.atom in names_in(t.over):
                 others.append((f, n))
+            else:
+                powers[f.atom] += n
+        for atom, n in powers.items():
+            for _ in range(n):
+                sizes = sym.mul(sizes, sym.atom(*atom))
         other = Summand(tuple(others), t.guards, t.over)
         parts[other] = sym.add(parts[other], sizes)
     yield sym.any_of(sym.negate(sym.equal(p, 0)) for p in parts.values())
