@@ -24,7 +24,7 @@ from tensat_dl.beside import two_at_a_time
 from tensat_dl.core.graph import FLOATS, Graph, TensorType, attr_text
 from tensat_dl.ops.flops import flops
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
-from tensat_dl.ops.semantics.arrays import Array, Semantics
+from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import interface_difference, place
 from tensat_dl.verify.exact.arithmetic import OutOfReach
@@ -66,13 +66,15 @@ MOST_RATIONAL_OPERATIONS = 3_000_000
 #: ``TOLERANCE_WITHIN`` times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE = 1e-9
 TOLERANCE_WITHIN = 1e-12
-#: Within these tolerances rounding is measured, for each element: everything is changed by about the first, relative,
-#: a number of times. What float64 rounds is less than the second times what an element changes. Elements that differ
-#: by less than the third, relative, are taken to be equal.
-CHANGE = 2.0**-24
+#: Rounding is measured for each element: everything is changed by about the first of a scale, relative, a number of
+#: times, and what may be 0 for its smallness alone by the second. What float64 rounds is less than the third times
+#: what an element changes, on one scale or the other: where nearly all of a number cancels, the second says more.
+#: Elements that differ by less than `ROUNDING`, relative, are taken to be equal.
+SCALES = ((2.0**-24, 2.0**-1000, 2.0**-22), (2.0**-46, 2.0**-1022, 1.0))
 CHANGES = 8
-ROUNDED = 2.0**-22
 ROUNDING = 2.0**-46
+#: Functions whose values may be too small for a float64.
+VANISHING = frozenset({"exp", "sigmoid", "power"})
 #: The same for graphs that may be deep: what they make of numbers far beyond their constants is rounded more often.
 TOLERANCE_DEEP = 1e-6
 #: Functions whose results are much nearer to 1 than what they are taken of.
@@ -143,7 +145,9 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     if equal is not None and all(name in ops and ops[name].opaque for name in equal.stand_ins):
         return equal
     ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
-    floats = _compare_floats(before, after, ops, seed, reason, ranges)
+    # Where stand-ins differ near a constant, so may what they stand for: no range lies there.
+    doubtful = found.difference.values if found is not None and found.difference is not None else None
+    floats = _compare_floats(before, after, ops, seed, reason, ranges, values=doubtful)
     if equal is None:
         return floats
     return equal if floats.status == "unsupported" else replace(floats, compared=equal.compared)
@@ -302,8 +306,10 @@ def _compare_floats(
     reason: str,
     ranges: Sequence[DrawRange],
     deep: bool = False,
+    values: Mapping[str, Array] | None = None,
 ) -> Exact:
-    """Compares on values in these ranges. If graphs may be ``deep``, elements that are not finite are ignored."""
+    """Compares on values in these ranges, and on given ones. Elements that are not finite are ignored on the latter,
+    and if graphs may be ``deep``."""
     within = TOLERANCE_DEEP if deep else TOLERANCE_WITHIN
     semantics = semantics_of(ops)
     reason = f"{reason}; compared in float64, relative error up to {TOLERANCE:.0e}"
@@ -311,17 +317,20 @@ def _compare_floats(
     # Where nobody writes infinite numbers, they come from numbers that are too large for a float.
     infinite = any(np.isinf(n.attr("value")) for g in (before, after) for n in g.nodes if n.op == "fill")
 
-    def run(k: int) -> tuple[dict[str, Array], tuple[list[list[Array]], float, bool]]:
+    def run(k: int) -> tuple[Mapping[str, Array], tuple[list[list[Array]], float, bool]]:
         # A single number has one sign in each range, not the same one in all.
-        values = real_values(before, after, ranges[k], seed * len(ranges) + k)
-        return values, _run((before, after), values, semantics)
+        drawn = own if k == len(ranges) else real_values(before, after, ranges[k], seed * len(ranges) + k)
+        return drawn, _run((before, after), drawn, semantics)
 
+    types = leaves((before, after))
+    own = {name: np.asarray(v, computed_in(types[name].dtype)) for name, v in (values or {}).items()}
+    count = len(ranges) + (values is not None)
     # Graphs that may be deep take longer than threads to start.
-    makes = (partial(run, k) for k in range(len(ranges)))
+    makes = (partial(run, k) for k in range(count))
     runs = two_at_a_time(makes) if deep else (make() for make in makes)
-    for _ in ranges:
+    for _ in range(count):
         try:
-            values, ((x, y), largest, too_far) = next(runs)
+            drawn, ((x, y), largest, too_far) = next(runs)
         except ValueError as error:
             return Exact("unsupported", "float", reason=f"{reason}; {error}")
         for (name, _), *found in zip(before.outputs, x, y, strict=True):
@@ -333,18 +342,19 @@ def _compare_floats(
             # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
             # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
             with np.errstate(invalid="ignore"):
-                counts = not deep and not too_far
-                unequal = np.where(finite, np.abs(p - q) > allowed, np.isfinite(p) & counts)
+                counts = not deep and not too_far and drawn is not own  # where divisors may be 0
+                beyond_rounding = finite & (np.abs(p - q) > allowed)
+                apart = finite & (np.abs(p - q) > ROUNDING * np.maximum(np.abs(p), np.abs(q)))
+                unequal = ~finite & np.isfinite(p) & counts
                 if infinite:
                     unequal |= ~finite & (p != q) & ~np.isnan(p)
-                if not deep and not unequal.any():
-                    apart = finite & (np.abs(p - q) > ROUNDING * np.maximum(np.abs(p), np.abs(q)))
-                    if apart.any():
-                        changed = _change((before, after), values, ops, name, seed)
-                        unequal = apart & (np.abs(p - q) > ROUNDED * changed)
+                if deep:
+                    unequal |= beyond_rounding
+                elif apart.any() and not unequal.any():
+                    unequal = apart & (np.abs(p - q) > _rounded((before, after), drawn, ops, name, seed))
             if unequal.any():
                 index = place(unequal)
-                difference = Difference(name, index, float(p[index]), float(q[index]), values)
+                difference = Difference(name, index, float(p[index]), float(q[index]), drawn)
                 return Exact("different", "float", None, difference, reason)
             compared = compared or bool(finite.any() or (infinite and (p == q).any()))
     if not compared:
@@ -352,33 +362,47 @@ def _compare_floats(
     return Exact("equal", "float", reason=reason)
 
 
-def _change(
+def _rounded(
     graphs: Sequence[Graph], values: Mapping[str, Array], ops: OpTable, output: str, seed: int
 ) -> Array:
-    """By how much each element of an output changes if everything that is computed changes by about `CHANGE`;
-    infinite if it is no number then."""
+    """How much rounding may change each element of an output, as far as it is measured; infinite if it is no number
+    where everything that is computed is changed a little."""
+    return np.maximum(*(part * _change(graphs, values, ops, output, seed, *by) for *by, part in SCALES))
+
+
+def _change(
+    graphs: Sequence[Graph],
+    values: Mapping[str, Array],
+    ops: OpTable,
+    output: str,
+    seed: int,
+    relative: float,
+    least: float,
+) -> Array:
+    """By how much each element of an output changes if all that is computed does."""
     means: list[Array] = []  # of magnitudes: squares of small ones would be 0
     drawn: np.random.Generator
 
     def changed(x: Array) -> Array:
-        return x * (1 + CHANGE * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+        return x * (1 + relative * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
 
-    def perturbed(function: Semantics) -> Semantics:
-        return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)))
+    def perturbed(name: str, function: Semantics) -> Semantics:
+        more = least if name in VANISHING else 0.0
+        return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)) + more)
 
     semantics = semantics_of(ops)
-    other = semantics_of(ops, {name: perturbed(f) for name, f in SEMANTICS.items()})
-    for graph in graphs:
-        (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
-        usual = execute(graph, values, semantics)[k]
-        total = np.zeros(usual.shape)
-        for turn in range(CHANGES):
-            drawn = generator("change", seed, turn)
-            with np.errstate(all="ignore"):
+    other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
+    with np.errstate(all="ignore"):
+        for graph in graphs:
+            (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
+            usual = execute(graph, values, semantics)[k]
+            total = np.zeros(usual.shape)
+            for turn in range(CHANGES):
+                drawn = generator("change", seed, turn)
                 found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
                 error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
-            total += np.nan_to_num(error, nan=np.inf)
-        means.append(total / CHANGES)
+                total += np.nan_to_num(error, nan=np.inf)
+            means.append(total / CHANGES)
     return np.maximum(*means)
 
 

@@ -95,6 +95,8 @@ RANGES = (
     DrawRange("near 1", lambda x, _: x),
     DrawRange("tiny", lambda x, _: x * 1e-3),
     DrawRange("large", lambda x, _: x * 30),
+    DrawRange("all large", lambda x, _: 30 * np.abs(x)),
+    DrawRange("all far below 0", lambda x, _: -30 * np.abs(x), keeps_sign=False),
     DrawRange("negative", lambda x, _: -np.abs(x), keeps_sign=False),
     DrawRange("positive", lambda x, _: np.abs(x)),
     DrawRange("mixed", lambda x, g: x * 10 ** g.uniform(-2, 2, x.shape)),

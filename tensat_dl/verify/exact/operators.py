@@ -86,8 +86,7 @@ def power(a: Arithmetic[V], x: V, exponent: float) -> V:
 
 
 def select(a: Arithmetic[V], c: V, x: V, y: V) -> V:
-    """y + c (x - y), which is right for any c that is 0 or 1. What is not equal for others need not differ."""
-    a.stand_ins.add("select")
+    """y + c (x - y), which is right for any c that is 0 or 1."""
     a.note_choice(c, x, y)
     return a.add(y, a.multiply(c, a.subtract(x, y)))
 

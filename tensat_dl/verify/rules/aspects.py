@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 
 from tensat_dl.core.graph import FLOATS, INTEGERS, TensorType
 from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
+from tensat_dl.verify.exact.constants import constants
 from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError
 from tensat_dl.verify.keyed import generator
@@ -41,11 +43,15 @@ DIGITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 BEYOND_DIGITS = (256, 257, 2048, 2049, 2**24, 2**24 + 1, 2**24 + 3, 2**53, 2**53 + 1)
 #: Floats that are zero in narrower types.
 TINY = {"f16": 1e-7, "bf16": 1e-30, "f32": 1e-30, "f64": 1e-60}
-#: Numbers beside infinities may differ by rounding, by so much, relative.
+#: Numbers beside infinities may differ by rounding, by so much, relative; or by so many of the last bits of the
+#: narrowest float.
 TOLERANCE = 1e-2
+LAST_BITS = 4
+#: So many constants of both sides are tried as numbers that may make a divisor zero.
+MOST_CONSTANTS = 4
 
-#: Whether an element that differs counts, given both sides and whether an integer wrapped around.
-Counts = Callable[[Array, Array, bool], Array]
+#: Whether an element that differs counts, given both sides, whether an integer wrapped around, and what rounding makes.
+Counts = Callable[[Array, Array, bool, float], Array]
 
 
 def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
@@ -76,7 +82,9 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
         for t, found in integers.items()
         if found
     ]
-    zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
+    zeros = aspect(
+        "zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed, machine.ops)), _is_special
+    )
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
     return (
         aspect("rounding", chain(rounding, random), _rounds),
@@ -219,34 +227,38 @@ def _if_float(pool: Sequence[float], dtype: str) -> Sequence[float]:
     return pool if dtype in FLOATS else (0, 1, 2)
 
 
-def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
+def _zeros(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
+    """Zeros, and numbers that are zero less a constant or with it."""
     plain = _positive(instance, seed)
     floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
     for zeros in [[name] for name in floats] + [floats] * (len(floats) > 1):
         yield plain | {name: 0 * plain[name] for name in zeros}
+    known = map(float, constants((instance.before, instance.after), ops)[:MOST_CONSTANTS])
+    for c, name in product((s * c for c in known for s in (1, -1)), floats):
+        yield plain | {name: as_stored(np.full_like(plain[name], c), _types(instance)[name].dtype)}
 
 
 # ---- differences ------------------------------------------------------------------------------------------
 
 
-def _rounds(x: Array, y: Array, overflow: bool) -> Array:
+def _rounds(x: Array, y: Array, overflow: bool, _: float) -> Array:
     if overflow:
         return np.zeros(x.shape, np.bool_)
     both = np.isfinite(x) & np.isfinite(y) if x.dtype.kind == "f" else np.True_
     return np.asarray(both & (x != y))
 
 
-def _wraps(x: Array, y: Array, overflow: bool) -> Array:
+def _wraps(x: Array, y: Array, overflow: bool, _: float) -> Array:
     return np.asarray((x != y) & overflow)
 
 
-def _is_special(x: Array, y: Array, overflow: bool) -> Array:
+def _is_special(x: Array, y: Array, _: bool, within: float) -> Array:
     """What is not finite on one side alone, or has another sign; and truth values that are other ones."""
     if x.dtype.kind != "f":
         return np.asarray(x != y)
     p, q = x.astype(np.float64), y.astype(np.float64)
     finite = np.isfinite(p) & np.isfinite(q)
-    apart = np.abs(p - q) > TOLERANCE * np.maximum(np.abs(p), np.abs(q))
+    apart = np.abs(p - q) > within * np.maximum(np.abs(p), np.abs(q))
     return np.asarray(np.where(finite, apart, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
 
 
@@ -267,8 +279,10 @@ def _difference(
         right, wrapped_right = machine.run(instance.after, values)
     except ExecutionError:
         return None
+    least = min((DIGITS[t] for t in _nodes(instance) if t in FLOATS), default=DIGITS["f64"])
+    within = max(TOLERANCE, 2.0 ** (LAST_BITS - least))
     for x, y in zip(left, right, strict=True):
-        unequal = counts(x, y, wrapped_left or wrapped_right)
+        unequal = counts(x, y, wrapped_left or wrapped_right, within)
         if unequal.any():
             index = place(unequal)
             return float(x[index]), float(y[index])

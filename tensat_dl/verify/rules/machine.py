@@ -40,6 +40,7 @@ class MachineArithmetic:
 
     def __init__(self, ops: OpTable) -> None:
         primitive = {name: _in_one_type(f) for name, f in {**SEMANTICS, **_IN_ORDER}.items()}
+        self.ops = ops
         self._semantics = semantics_of(ops, primitive)
 
     def run(self, graph: Graph, values: Mapping[str, Array]) -> tuple[list[Array], bool]:

@@ -15,7 +15,7 @@ from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
-from tensat_dl.verify.symbolic.divisors import may_differ
+from tensat_dl.verify.symbolic.divisors import may_differ, may_vanish
 from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
@@ -33,6 +33,8 @@ Index = tuple[Int, ...]
 
 #: How often a digit of an index is taken apart again.
 MOST_DIGITS = 8
+#: Functions that have no value at 0.
+DIVIDING = frozenset(("inverse", "rsqrt", "log"))
 #: The most values of which a limit is the least.
 MOST_CLAUSES = 16
 
@@ -55,7 +57,9 @@ class Context:
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
-    rooted: dict[Value, None] = field(default_factory=dict)  #: what partial functions have been applied to
+    rooted: dict[Value, None] = field(
+        default_factory=dict
+    )  #: what partial functions have been applied to, and divisors that are 0 for many numbers
 
     # ---- indices
 
@@ -290,7 +294,8 @@ class Context:
             return el.number(0)
         if fn == "inverse" and not all(map(self._is_so, may_differ(*args))):
             raise Inexpressible("a divisor that is made of sizes is 0 for some")
-        if (fn in PARTIAL or fn.startswith("power")) and not is_positive(args[0]):
+        partial = fn in PARTIAL or fn.startswith("power")
+        if (partial and not is_positive(args[0])) or (fn in DIVIDING and may_vanish(*args)):
             self.rooted[args[0]] = None
         return applied(fn, args)
 

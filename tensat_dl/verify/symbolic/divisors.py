@@ -9,7 +9,10 @@ from math import lcm
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Summand, Symbol, Value, names_in
-from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer
+from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
+
+#: Functions that are 0, or one number, for all elements of a range.
+PIECEWISE = frozenset(("max", "largest", "floor", "is zero", "is positive"))
 
 
 def may_differ(v: Value) -> Iterator[Bool]:
@@ -42,6 +45,24 @@ def may_differ(v: Value) -> Iterator[Bool]:
     yield sym.any_of(sym.negate(sym.equal(p, 0)) for p in parts.values())
     for other in parts:
         yield from _of_part(other)
+
+
+def may_vanish(v: Value) -> bool:
+    """Whether a number may be 0 for all elements of a range, as a maximum or a truth value is."""
+    if not any(_is_piecewise(f) for t, _ in v.terms for f, n in t.factors if n > 0):
+        return False
+    return not is_positive(v) or not any(map(_is_above_zero, (t for t, _ in v.terms)))
+
+
+def _is_piecewise(f: Factor) -> bool:
+    return isinstance(f, FunctionOf) and (f.fn in PIECEWISE or f.fn.startswith("cast"))
+
+
+def _is_above_zero(t: Summand) -> bool:
+    """Whether a term that is not negative is greater than 0 for sure."""
+    if any(isinstance(f, Read) for f, _ in t.factors) or t.guards:
+        return False
+    return all(f.fn in POSITIVE for f, _ in t.factors if isinstance(f, FunctionOf))
 
 
 def _of_part(t: Summand) -> Iterator[Bool]:

@@ -1,4 +1,5 @@
-"""Roots and logarithms, which negative numbers do not have: a target has those of its source alone."""
+"""Roots and logarithms, which negative numbers do not have, and divisors that are 0 for many numbers: a target has
+those of its source alone."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tensat_dl.verify.symbolic.unproved import Unproved
 WHOLE_POWERS = range(-8, 9)
 #: Operators with a root of what is never negative, or of a variance.
 NORMS = frozenset(("batchnorm", "layernorm", "rmsnorm"))
-_REASON = "its target has roots or logarithms, of numbers that may be negative"
+_REASON = (
+    "its target has roots or logarithms of numbers that may be negative, or divisors that are 0 for many"
+)
 
 
 def check_partial(rule: RewriteRule, ops: OpTable) -> None:
@@ -32,7 +35,8 @@ def check_partial(rule: RewriteRule, ops: OpTable) -> None:
 
 
 def check_rooted(v: Value, before: Sequence[Value], context: Context) -> None:
-    """Raises `Unproved` if the target applies such a function to an element to which the source applies none."""
+    """Raises `Unproved` if the target applies such a function to an element to which the source applies none, or
+    divides by one that is 0 for many numbers and by which the source does not divide."""
     inner = _inner(v, context)
     for u in before:
         own = _inner(u, context)
