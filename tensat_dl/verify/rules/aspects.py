@@ -50,7 +50,8 @@ LAST_BITS = 4
 #: So many constants of both sides are tried as numbers that may make a divisor zero.
 MOST_CONSTANTS = 4
 
-#: Whether an element that differs counts, given both sides, whether an integer wrapped around, and what rounding makes.
+#: Whether an element that differs counts, given both sides, whether an integer wrapped around, and what may be
+#: rounding.
 Counts = Callable[[Array, Array, bool, float], Array]
 
 
