@@ -83,9 +83,10 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
         for t, found in integers.items()
         if found
     ]
-    zeros = aspect(
-        "zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed, machine.ops)), _is_special
-    )
+    zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
+    if zeros.status == "same":
+        sums = ((i, v) for i in of_floats for v in _constants(i, seed, machine.ops))
+        zeros = aspect("zero divisors", sums, _is_no_number)
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
     return (
         aspect("rounding", chain(rounding, random), _rounds),
@@ -228,12 +229,17 @@ def _if_float(pool: Sequence[float], dtype: str) -> Sequence[float]:
     return pool if dtype in FLOATS else (0, 1, 2)
 
 
-def _zeros(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
-    """Zeros, and numbers that are zero less a constant or with it."""
+def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
     plain = _positive(instance, seed)
     floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
     for zeros in [[name] for name in floats] + [floats] * (len(floats) > 1):
         yield plain | {name: 0 * plain[name] for name in zeros}
+
+
+def _constants(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
+    """Numbers that are zero with a constant, or less one."""
+    plain = _positive(instance, seed)
+    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
     known = map(float, constants((instance.before, instance.after), ops)[:MOST_CONSTANTS])
     for c, name in product((s * c for c in known for s in (1, -1)), floats):
         yield plain | {name: as_stored(np.full_like(plain[name], c), _types(instance)[name].dtype)}
@@ -261,6 +267,11 @@ def _is_special(x: Array, y: Array, _: bool, within: float) -> Array:
     finite = np.isfinite(p) & np.isfinite(q)
     apart = np.abs(p - q) > within * np.maximum(np.abs(p), np.abs(q))
     return np.asarray(np.where(finite, apart, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
+
+
+def _is_no_number(x: Array, y: Array, _: bool, within: float) -> Array:
+    """What is finite on one side alone."""
+    return np.asarray(np.isfinite(x) != np.isfinite(y))
 
 
 def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: MachineArithmetic) -> str:
