@@ -77,7 +77,7 @@ class OptimizedFx:
                     f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
                 )
                 return self._graph(*inputs)
-            fast = self._optimized(given, weights, key)
+            fast = self._optimized(given, weights, key, opened)
             if opened is not None and fast.declined:
                 self._open = None
                 return self(*inputs)
@@ -89,10 +89,12 @@ class OptimizedFx:
         outputs = fast(*given)
         return placed(outputs, opened.places(inputs) if opened else self._places_of(inputs, outputs))
 
-    def _optimized(self, given: tuple[Any, ...], weights: list[Any], equal: tuple[Any, ...]) -> Optimized:
+    def _optimized(
+        self, given: tuple[Any, ...], weights: list[Any], equal: tuple[Any, ...], opened: OpenSizes | None
+    ) -> Optimized:
         """The graph with its weights, for the sizes of these inputs; where they are open, for all of which the same
         ones are ``equal``."""
-        own, opened = dict(zip(self._weights, weights, strict=True)), self._open
+        own = dict(zip(self._weights, weights, strict=True))
         if opened is None:
             return optimize(Closed(self._graph, own), given, **self._options)
         shapes = [opened.dynamic_shapes(i) for i in self._others if i not in opened.numbers]

@@ -8,6 +8,7 @@ state or to its inputs.
 from __future__ import annotations
 
 import logging
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch._dynamo.exc import UserError, UserErrorType
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from tensat_dl.core.words import first_line
 
@@ -104,6 +107,7 @@ def functional(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     except Exception as e:
         raise Declined(f"torch.export can't take its writes apart: {first_line(e)}", _raised_at(e)) from None
     _check_writes(found)
+    _check_sizes(found)
     return found
 
 
@@ -161,6 +165,25 @@ def _check_random(program: torch.export.ExportedProgram) -> None:
             if not any(name in values and values[name] == steady for name, steady in _STEADY.items()):
                 hint = " (is it in training mode? call model.eval())" if "dropout" in op._schema.name else ""
                 raise Declined(f"{op._schema.name} draws at random{hint}", _of_node(node))
+
+
+def _check_sizes(program: torch.export.ExportedProgram) -> None:
+    """Sizes are integers in ONNX, too, but quotients are rounded to 0 there, and factors are in f32."""
+    for node in program.graph.nodes:
+        sizes = _sizes_in(node.meta.get("val"))
+        if node.target is operator.floordiv and isinstance(node.args[0], torch.fx.Node):
+            divided = _sizes_in(node.args[0].meta.get("val"))
+            if any(bound_sympy(n, program.range_constraints).lower < 0 for n in divided):
+                raise Declined("a size that may be negative is divided, and ONNX rounds to 0", _of_node(node))
+        factors = [float(a) for n in sizes for a in n.atoms() if a.is_Float]
+        if inexact := next((c for c in factors if float(np.float32(c)) != c), 0.0):
+            raise Declined(f"a size is computed with {inexact:g}, which ONNX has in f32", _of_node(node))
+
+
+def _sizes_in(value: object) -> list[Any]:
+    """The expressions of open sizes in a value of a program: a size, or the shape of a tensor."""
+    sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+    return [n.node.expr for n in sizes if isinstance(n, torch.SymInt) and not n.node.expr.is_number]
 
 
 def _check_writes(program: torch.export.ExportedProgram) -> None:

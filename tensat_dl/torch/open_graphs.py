@@ -29,7 +29,7 @@ class OpenSizes:
     @classmethod
     def of(cls, graph: torch.fx.GraphModule) -> OpenSizes | None:
         """Those of a graph that TorchDynamo traced; None if there are none, or if a number is no size, or outputs
-        share memory."""
+        share memory or have strides that depend on values."""
         inputs = [_value(n) for n in graph.graph.find_nodes(op="placeholder")]
         shapes = {i: _extents(x.shape) for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
         places = {d: (i, axis) for i, shape in shapes.items() for axis, d in enumerate(shape)}
@@ -42,6 +42,8 @@ class OpenSizes:
         if not symbols or shared or any(d not in places for d in numbers.values()):
             return None
         strides = [_other_strides(x) if isinstance(x, torch.Tensor) else None for x in outputs]
+        if any(size_of(d, dict.fromkeys(symbols, 1)) is None for s in strides if s is not None for d in s):
+            return None  # they depend on values
         return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, strides)
 
     def dynamic_shapes(self, position: int) -> dict[int, Any]:

@@ -117,3 +117,32 @@ def test_one_graph_for_several_sizes() -> None:
 def test_what_are_no_sizes(options: dict[str, Any], say: str) -> None:
     with pytest.raises(ValueError, match=say):
         optimized(**options)
+
+
+def test_sizes_that_onnx_rounds_otherwise() -> None:
+    """Quotients of what may be negative, and products with numbers that f32 does not have, go to the module."""
+
+    class Padded(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x).sum() + (x.shape[0] - y.shape[0]) // 2
+
+    class Scaled(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.interpolate(x, scale_factor=0.29).sum(-1)
+
+    class Doubled(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.interpolate(x, scale_factor=2.0).sum(-1) + (x.shape[2] - 1) // 2
+
+    auto = torch.export.Dim.AUTO
+    for module, shapes, open_dims, reason in (
+        (Padded(), [(12, 3), (5, 3)], ({0: auto}, {0: auto}), "a size that may be negative"),
+        (Scaled(), [(1, 2, 50)], ({2: auto},), "a size is computed with 0.29"),
+        (Doubled(), [(1, 2, 50)], ({2: auto},), ""),
+    ):
+        example = tuple(torch.randn(*shape) for shape in shapes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FallbackWarning)
+            fast = tensat_dl.torch.optimize(module, example, dynamic_shapes=open_dims, **QUICK)
+        assert fast.declined.startswith(reason)
+        assert bool(reason) == bool(fast.declined)
