@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pkgutil
@@ -89,8 +90,10 @@ class Host:
                     break
                 except BlockingIOError:
                     stopped.wait(TICK)
-                except OSError:  # a file system without locks
-                    break
+                except OSError as e:
+                    if e.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                        raise
+                    break  # a file system without locks
             yield
 
 

@@ -6,6 +6,7 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from tensat_dl.jobs.gpus import GPUS, cards, chosen
 from tensat_dl.jobs.host import Host, said
@@ -61,7 +62,8 @@ class LocalWorkers:
             try:
                 reply = host.run(job, stopped=stopped)
             except Exception as e:  # whoever waits for the reply would wait for ever
-                host.end()
+                with suppress(Exception):
+                    host.end()
                 reply = Reply(reason=said(e), log=traceback.format_exc())
             if reply.unfit:
                 self._unfit.append(reply)

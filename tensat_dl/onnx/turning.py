@@ -139,7 +139,7 @@ def _steps(table: ir.TensorProtocol | None, node: ir.Node) -> list[int]:
         return []
     axis = node.attributes.get("axis")
     rows = np.moveaxis(table.numpy(), axis.as_int() if axis is not None else 0, 0)
-    steps = 1 + np.flatnonzero((rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(axis=1))
+    steps = 1 + np.flatnonzero((rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim))))
     return [*map(int, steps[:STEPS]), *map(int, steps[-STEPS:])]
 
 

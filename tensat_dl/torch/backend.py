@@ -45,8 +45,9 @@ class OptimizedFx:
         #: The positions of weights among the inputs.
         self._weights = [i for i, x in enumerate(example_inputs) if _is_weight(x)]
         self._others = sorted({*range(len(example_inputs))} - {*self._weights})
-        #: Sizes that are left open, as long as one model is made for all of them.
+        #: Sizes that are left open, and which of them are equal where no model is made for all.
         self._open = OpenSizes.of(graph)
+        self._closed: set[tuple[int, ...]] = set()
         self._said: set[str] = set()
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
@@ -63,13 +64,12 @@ class OptimizedFx:
         if known is None:
             self._say(f"it was optimized for {MOST_WEIGHTS} sets of weights, and these are others")
             return self._graph(*inputs)
-        opened = self._open
+        opened, key = self._open, tuple[Any, ...]()
+        if opened is not None and (key := opened.equal(inputs)) in self._closed:
+            opened = None
+        given = tuple(inputs[i] for i in self._others if opened is None or i not in opened.numbers)
         if opened is None:
-            given = tuple(inputs[i] for i in self._others)
             key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
-        else:
-            given = tuple(inputs[i] for i in self._others if i not in opened.numbers)
-            key = opened.equal(inputs)
         fast = known.get(key)
         if fast is None:
             if len(known) == MOST_SHAPES:
@@ -79,7 +79,7 @@ class OptimizedFx:
                 return self._graph(*inputs)
             fast = self._optimized(given, weights, key, opened)
             if opened is not None and fast.declined:
-                self._open = None
+                self._closed.add(key)
                 return self(*inputs)
             known[key] = fast
         elif not self._options.get("frozen") and not fast.declined and fast.stale:

@@ -137,6 +137,15 @@ MODELS: Mapping[str, Middle] = {
         [*SIZE, make_node("Gather", ["table", "n"], ["scale"]), make_node("Mul", ["a", "scale"], ["b"])],
         [ZERO, tensor("table", [1.0] * 900 + [2.0] * 9000)],
     ),
+    "a table of one row": (
+        [
+            *SIZE,
+            make_node("Mul", ["n", "axis 0"], ["none"]),
+            make_node("Gather", ["table", "none"], ["scale"]),
+            make_node("Mul", ["a", "scale"], ["b"]),
+        ],
+        [ZERO, tensor("table", [[2.0]])],
+    ),
     "squeezed": ([make_node("Squeeze", ["a"], ["b"])], []),
     "pool": (
         [

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -388,7 +388,12 @@ def _change(
 
     def perturbed(name: str, function: Semantics) -> Semantics:
         more = least if name in VANISHING else 0.0
-        return lambda *xs, **attrs: np.asarray(changed(function(*xs, **attrs)) + more)
+
+        def apply(*xs: Array, **attrs: Any) -> Array:
+            x = np.asarray(function(*xs, **attrs))
+            return np.asarray(changed(x) + more) if x.dtype.kind == "f" else x
+
+        return apply
 
     semantics = semantics_of(ops)
     other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})

@@ -237,7 +237,7 @@ def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
 
 
 def _constants(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
-    """Numbers that are zero with a constant, or less one."""
+    """Numbers that a constant of the rule, added or subtracted, makes 0."""
     plain = _positive(instance, seed)
     floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
     known = map(float, constants((instance.before, instance.after), ops)[:MOST_CONSTANTS])

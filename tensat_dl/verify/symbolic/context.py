@@ -57,9 +57,8 @@ class Context:
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
-    rooted: dict[Value, None] = field(
-        default_factory=dict
-    )  #: what partial functions have been applied to, and divisors that are 0 for many numbers
+    #: By kind, what partial functions have been applied to, and divisors that are 0 for many numbers.
+    needed: dict[tuple[str, Value], None] = field(default_factory=dict)
 
     # ---- indices
 
@@ -294,9 +293,12 @@ class Context:
             return el.number(0)
         if fn == "inverse" and not all(map(self._is_so, may_differ(*args))):
             raise Inexpressible("a divisor that is made of sizes is 0 for some")
-        partial = fn in PARTIAL or fn.startswith("power")
-        if (partial and not is_positive(args[0])) or (fn in DIVIDING and may_vanish(*args)):
-            self.rooted[args[0]] = None
+        if fn.startswith("power") and (not is_positive(args[0]) or may_vanish(*args)):
+            self.needed[fn, args[0]] = None
+        if fn in PARTIAL and not is_positive(args[0]):
+            self.needed["root", args[0]] = None
+        if fn in DIVIDING and may_vanish(*args):
+            self.needed["divisor", args[0]] = None
         return applied(fn, args)
 
     def _is_so(self, c: sym.Bool) -> bool:

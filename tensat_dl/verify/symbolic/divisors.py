@@ -55,14 +55,19 @@ def may_vanish(v: Value) -> bool:
 
 
 def _is_piecewise(f: Factor) -> bool:
-    return isinstance(f, FunctionOf) and (f.fn in PIECEWISE or f.fn.startswith("cast"))
+    """Whether a factor is such a function, or one of such a function that may be 0 where that is."""
+    if not isinstance(f, FunctionOf) or f.fn in POSITIVE:
+        return False
+    inside = (g for a in f.args for t, _ in a.terms for g, _ in t.factors)
+    return f.fn in PIECEWISE or f.fn.startswith("cast") or any(map(_is_piecewise, inside))
 
 
 def _is_above_zero(t: Summand) -> bool:
     """Whether a term that is not negative is greater than 0 for sure."""
-    if any(isinstance(f, Read) for f, _ in t.factors) or t.guards:
-        return False
-    return all(f.fn in POSITIVE for f, _ in t.factors if isinstance(f, FunctionOf))
+    return not t.guards and all(
+        f.fn in POSITIVE if isinstance(f, FunctionOf) else isinstance(f, Symbol) and f.atom[0] == "dim"
+        for f, _ in t.factors
+    )
 
 
 def _of_part(t: Summand) -> Iterator[Bool]:

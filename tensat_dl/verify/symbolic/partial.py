@@ -34,7 +34,7 @@ def check_partial(rule: RewriteRule, ops: OpTable) -> None:
         raise Unproved(_REASON)
 
 
-def check_rooted(v: Value, before: Sequence[Value], context: Context) -> None:
+def check_needed(v: Value, before: Sequence[Value], context: Context) -> None:
     """Raises `Unproved` if the target applies such a function to an element to which the source applies none, or
     divides by one that is 0 for many numbers and by which the source does not divide."""
     inner = _inner(v, context)
@@ -55,7 +55,7 @@ def _inner(v: Value, context: Context) -> list[Atom]:
     """The indices that a sum around an element will bind, as they come in its text."""
     atoms = frozenset[Atom]().union(*(t.atoms for t, _ in v.terms))
     inner = [a for a in atoms if a in context.extents and a not in context.free]
-    return sorted(inner, key=lambda a: v.text.find(repr(a)))
+    return sorted(inner, key=lambda a: (v.text.find(repr(a)), repr(a)))
 
 
 def _is_partial(side: Side, ops: OpTable, also: Collection[str] = ()) -> bool:

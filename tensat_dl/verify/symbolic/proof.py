@@ -38,7 +38,7 @@ from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.members import RANKS, SHAPELESS, check_members
-from tensat_dl.verify.symbolic.partial import check_partial, check_rooted
+from tensat_dl.verify.symbolic.partial import check_needed, check_partial
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
@@ -347,10 +347,10 @@ class _Proof:
                 shape = context.simple(before[s].shape)
                 index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
                 left = before[s].at(index)
-                rooted = list(context.rooted)
+                needed = list(context.needed)
                 right = after[t].at(index)
-                for v in list(context.rooted)[len(rooted) :]:
-                    check_rooted(v, rooted, context)
+                for kind, v in list(context.needed)[len(needed) :]:
+                    check_needed(v, [u for other, u in needed if other == kind], context)
                 if left != right:
                     settle(el.subtract(left, right), context)
 

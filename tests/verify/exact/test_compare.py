@@ -314,3 +314,16 @@ def test_results_that_are_much_smaller_than_what_they_are_computed_from(
     before: str, after: str, status: str
 ) -> None:
     assert [compared(before, after, seed).status for seed in range(5)] == [status] * 5
+
+
+@pytest.mark.parametrize("factor", [1.0001, 1.1, 1.3])
+def test_integers_and_truth_values_are_not_rounded(factor: float) -> None:
+    """What they decide is no rounding, however much it changes where they are changed."""
+    places = "cast(ewadd(iota(; shape = [4], axis = 0, dtype = i64), 1.0); to = {})"
+    whole = places.format("i64")
+    mask = f"cast(equal({whole}, ewmul({whole}, 1.0)); to = f32)"
+    part = f"cast(ewdiv(ewmul({whole}, 3.0), 3.0); to = f32)"
+    for other in (mask, part):
+        before, after = (f"exp(tanh(sigmoid(x))) * {other}", f"exp(tanh(sigmoid(x))) * {other} * {factor}")
+        assert compared(before, after).status == "different"
+        assert compared(before, f"{other} * exp(tanh(sigmoid(x)))").status == "equal"
