@@ -35,15 +35,11 @@ def home() -> Path:
         raise FileNotFoundError(errno.ENOENT, "the user has no home folder", "~") from None
 
 
-def caches() -> Path:
-    """The user's folder for caches. Raises FileNotFoundError if there is none."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else home() / ".cache") / "tensat-dl"
-
-
 def folder(kind: str) -> Path:
-    """The folder of a kind of values. Raises FileNotFoundError if the user has none for caches."""
-    return caches() / kind
+    """The folder of a kind of values: ``tensat-dl/<kind>`` in the user's folder for caches. Raises FileNotFoundError
+    if there is none."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else home() / ".cache") / "tensat-dl" / kind
 
 
 def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
