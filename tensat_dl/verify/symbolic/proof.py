@@ -38,7 +38,7 @@ from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.members import RANKS, SHAPELESS, check_members
-from tensat_dl.verify.symbolic.partial import check_needed, check_partial
+from tensat_dl.verify.symbolic.partial import check_needed
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
@@ -76,7 +76,6 @@ class ProvedFor:
 
 def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
     """Proves a rule for all sizes, at all ranks. Raises `Unproved`."""
-    check_partial(rule, infer.table)
     try:
         if _is_pointwise(rule, infer):
             anywhere = replace(rule, conditions=tuple(c for c in rule.conditions if not _is_about_shapes(c)))
