@@ -41,7 +41,7 @@ class TensorLeaf:
     @classmethod
     def of(cls, value: torch.Tensor) -> TensorLeaf:
         """That of a tensor in a program."""
-        return cls(value.dtype, tuple(d if isinstance(d, int) else d.node.expr for d in value.shape))
+        return cls(value.dtype, extents(value.shape))
 
     @property
     def closed_shape(self) -> tuple[int, ...] | None:
@@ -318,6 +318,11 @@ class CallOutputs:
             if kind == "computed"
         }
         return [found[k] for k in range(len(self.computed))]
+
+
+def extents(sizes: Sequence[Any]) -> tuple[Extent, ...]:
+    """The sizes of a program, as numbers and expressions of its symbols."""
+    return tuple(n if isinstance(n, int) else n.node.expr for n in sizes)
 
 
 def size_of(extent: Extent, sizes: dict[Any, int]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tensat_dl.torch.calls import Extent, size_of
+from tensat_dl.torch.calls import Extent, extents, size_of
 from tensat_dl.torch.places import OutputPlace
 
 #: A dimension of an input, by position.
@@ -31,10 +31,10 @@ class OpenSizes:
         """Those of a graph that TorchDynamo traced; None if there are none, or if a number is no size, or outputs
         share memory or have strides that depend on values."""
         inputs = [_value(n) for n in graph.graph.find_nodes(op="placeholder")]
-        shapes = {i: _extents(x.shape) for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
+        shapes = {i: extents(x.shape) for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
         places = {d: (i, axis) for i, shape in shapes.items() for axis, d in enumerate(shape)}
         symbols = {d: place for d, place in places.items() if getattr(d, "is_symbol", False)}
-        numbers = {i: _extent(x) for i, x in enumerate(inputs) if isinstance(x, torch.SymInt)}
+        numbers = {i: x.node.expr for i, x in enumerate(inputs) if isinstance(x, torch.SymInt)}
         outputs = [_value(x) for x in graph.graph.output_node().args[0]]
         made = [x.untyped_storage()._cdata for x in outputs if isinstance(x, torch.Tensor)]
         given = {x.untyped_storage()._cdata for x in inputs if isinstance(x, torch.Tensor)}
@@ -82,7 +82,7 @@ def _value(x: Any) -> Any:
 
 def _other_strides(x: torch.Tensor) -> tuple[Extent, ...] | None:
     """The strides of a tensor that is not contiguous for sure. To evaluate them takes a millisecond."""
-    shape, strides = _extents(x.shape), _extents(x.stride())
+    shape, strides = extents(x.shape), extents(x.stride())
     usual: list[Extent] = [1]
     for d in shape[:0:-1]:
         usual.insert(0, d * usual[0])
@@ -91,11 +91,3 @@ def _other_strides(x: torch.Tensor) -> tuple[Extent, ...] | None:
         for a, b in zip(strides, usual, strict=False)
     )
     return None if all(same) else strides
-
-
-def _extents(sizes: Sequence[Any]) -> tuple[Extent, ...]:
-    return tuple(map(_extent, sizes))
-
-
-def _extent(n: Any) -> Extent:
-    return n.node.expr if isinstance(n, torch.SymInt) else n
