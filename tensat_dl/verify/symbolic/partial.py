@@ -20,8 +20,8 @@ _REASON = (
 
 
 def check_needed(v: Value, before: Sequence[Value], context: Context) -> None:
-    """Raises `Unproved` if the target applies such a function to a number, or divides by one, that is none of those of
-    the source, ``before``."""
+    """Raises `Unproved` if the target applies such a function to a number, or divides by one, that is none of those
+    ``before``, of the source."""
     inner = _inner(v, context)
     for u in before:
         own = _inner(u, context)
