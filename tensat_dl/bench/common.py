@@ -315,7 +315,7 @@ def measure_all(
     rows: dict[int, Row] = {}
     with where.workers(work) as workers:
         say(_identity(jobs[0].argument))
-        for i, ended in done(workers, jobs, work.retries):
+        for i, ended in done(workers, jobs):
             identity = _identity(jobs[i].argument)
             rows[i] = {**identity, "error": ended.reply.reason} if ended.failed else ended.reply.answer
             left = [k for k in range(len(jobs)) if k not in rows]

@@ -112,18 +112,18 @@ def measure(where: Any, number: int, nothing: int, models: Sequence[str], device
     row: Row = {"workers": number, "ray": where.ray, "jobs": nothing}
     started = time.perf_counter()
     with where.workers(work) as workers:
-        list(done(workers, [Job(f"first {i}", 0.5) for i in range(number)], 0))  # so that each has one
+        list(done(workers, [Job(f"first {i}", 0.5) for i in range(number)]))  # so that each has one
         row["start"] = time.perf_counter() - started - 0.5
         started = time.perf_counter()
-        list(done(workers, [Job(str(i), 0.0) for i in range(nothing)], 0))
+        list(done(workers, [Job(str(i), 0.0) for i in range(nothing)]))
         row["job"] = (time.perf_counter() - started) / nothing
     work = Work("tensat_dl.run.one_of_many:optimizer", (Options(device=device), (), None), retries=0)
     paths = [str(path_of(m).resolve()) for m in models]
     with where.workers(work) as workers:
         tiny = str(path_of("tiny_fuse_relu").resolve())
-        list(done(workers, [Job(f"first {i}", ToOptimize(tiny, tiny, tiny)) for i in range(number)], 0))
+        list(done(workers, [Job(f"first {i}", ToOptimize(tiny, tiny, tiny)) for i in range(number)]))
         started = time.perf_counter()
-        found = dict(done(workers, [Job(p, ToOptimize(p, p, p)) for p in paths], 0))
+        found = dict(done(workers, [Job(p, ToOptimize(p, p, p)) for p in paths]))
         row["models"] = time.perf_counter() - started
     row["seconds"] = [found[i].reply.seconds for i in range(len(paths))]
     if any(e.failed for e in found.values()):

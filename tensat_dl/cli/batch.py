@@ -171,7 +171,7 @@ def _optimize(
         with where.workers(work) as workers:
             if not workers.room and where.ray is None:
                 raise click.UsageError("no GPU is found on this machine to measure on")
-            for i, ended in done(workers, some, retries, live.jobs):
+            for i, ended in done(workers, some, live.jobs):
                 manifest.take(some[i].title, some[i].name, ended)
 
 

@@ -184,7 +184,7 @@ def _run(
     count = total - len(keys)
     progress.counting(count, total)
     jobs = [Job(str(i), task) for i, task in enumerate(tasks.values())]
-    with closing(run(workers, jobs, RETRIES)) as ended:
+    with closing(run(workers, jobs)) as ended:
         for i, e in ended:
             lost = f"its examination failed: {e.reply.reason}"
             answer = _lost(tasks[keys[i]], lost) if e.failed else e.reply.answer

@@ -114,7 +114,7 @@ def answers(
     there is has no answer: nothing is derived, no form is found."""
     found: dict[int, Answer] = {}
     jobs = [Job(str(i), task) for i, task in enumerate(tasks)]
-    with closing(run(workers, jobs, retries=1)) as ended:
+    with closing(run(workers, jobs)) as ended:
         for i, e in ended:
             none: Answer = [] if isinstance(tasks[i], Explore | Chunk) else None
             found[i] = none if e.failed else e.reply.answer

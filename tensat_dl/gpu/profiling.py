@@ -190,7 +190,7 @@ def profile(
                 None if known is None else (known.device, Environment(known.hardware, known.versions))
             )
             asked = [_job(portion, environment) for portion in some]
-            with closing(done(workers, asked, work.retries)) as ended:
+            with closing(done(workers, asked)) as ended:
                 for i, e in ended:
                     if e.failed:
                         report.lost.append(

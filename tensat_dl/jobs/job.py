@@ -108,6 +108,9 @@ class Workers(Protocol):
     """Processes that do jobs of one work."""
 
     @property
+    def work(self) -> Work: ...
+
+    @property
     def room(self) -> int:
         """How many jobs they can do at a time. That may change; it is 0 if all of them are unfit."""
 

@@ -21,6 +21,7 @@ class LocalWorkers:
     """Processes of this machine, each with variables of its environment. A context manager."""
 
     def __init__(self, work: Work, environments: Sequence[Mapping[str, str]]) -> None:
+        self.work = work
         self._unfit: list[Reply] = []  # of each host that can do no job
         self._hosts = [Host(work, environment) for environment in environments]
         self._free: queue.LifoQueue[Host] = queue.LifoQueue()  # one that has started comes first

@@ -44,7 +44,7 @@ class RayWorkers:
     end, and then all that it had started there is gone. Raises `RayError`."""
 
     def __init__(self, work: Work, address: str, most: int | None) -> None:
-        self._work, self._address, self._most = work, address, most
+        self.work, self._address, self._most = work, address, most
         self._shipped: tuple[Any, ...] = ()
         self._attempt: Any = None
         self._kind: str | None = None  # of the GPUs, where there are several
@@ -77,7 +77,7 @@ class RayWorkers:
 
     def _ship(self) -> None:
         """Puts into Ray's store what all nodes need."""
-        ray, work = self._ray, self._work
+        ray, work = self._ray, self.work
         digest, code = archive()
         shared = pickled(work)
         name = hashlib.sha256(shared).hexdigest()
@@ -109,10 +109,10 @@ class RayWorkers:
         return self._room
 
     def _count(self) -> int:
-        if self._work.place == "machine":
+        if self.work.place == "machine":
             there = len(list(self._nodes("CPU")))
         else:
-            what = "GPU" if self._work.place == "gpu" else "CPU"
+            what = "GPU" if self.work.place == "gpu" else "CPU"
             there = int(
                 sum(n["Resources"][what] for n in self._nodes(what) if self._kind in (None, _kind_of(n)))
             )

@@ -37,11 +37,10 @@ class Where:
 def done(
     workers: Workers,
     jobs: Sequence[Job],
-    retries: int,
     progress: Count = lambda done, running, failed, total: None,
 ) -> Generator[tuple[int, Ended], None, None]:
-    """What comes of jobs, by position, as it comes. A job that fails is tried again, after the others that wait. If
-    all workers are unfit, all jobs that wait have failed.
+    """What comes of jobs, by position, as it comes. A job that fails is tried again, after the others that wait, as
+    often as the work says. If all workers are unfit, all jobs that wait have failed.
 
     Jobs that are running are ended when the iterator is closed, or by Ctrl-C.
     """
@@ -66,7 +65,7 @@ def done(
                 continue
             if reply.reason:
                 logs[i] += f"attempt {tries}: {reply.reason}\n{reply.log}"
-                if tries <= retries and not reply.unfit:
+                if tries <= workers.work.retries and not reply.unfit:
                     waiting.append((i, tries + 1))
                     continue
             over = [(i, tries)]

@@ -22,7 +22,7 @@ from tests.jobs.work import jobs
 
 def all_of(where: Where, work: Work, wanted: list[Job]) -> list[Ended]:
     with where.workers(work) as workers:
-        found = dict(done(workers, wanted, work.retries))
+        found = dict(done(workers, wanted))
     return [found[i] for i in range(len(wanted))]
 
 
@@ -64,7 +64,7 @@ def test_a_lock_that_cannot_be_had_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_counts_are_told() -> None:
     told: list[tuple[int, ...]] = []
     with Where(2).workers(Work("tests.jobs.work:adder", (1,))) as workers:
-        list(done(workers, jobs(1, 2, 3), 0, lambda *counts: told.append(counts)))
+        list(done(workers, jobs(1, 2, 3), lambda *counts: told.append(counts)))
     assert told[0] == (0, 2, 0, 3)
     assert told[-1] == (3, 0, 0, 3)
 
@@ -116,9 +116,9 @@ def test_unfit_workers_get_no_more_jobs(tmp_path: Path) -> None:
     assert {e.reply.answer for e in ended} == {2}
     work = Work("tests.jobs.work:choosy", (str(tmp_path), 99))
     with Where(2).workers(work) as workers:
-        found = dict(done(workers, jobs(*range(8)), 2))
+        found = dict(done(workers, jobs(*range(8))))
         assert workers.room == 0
-        again = dict(done(workers, jobs(8, 9), 2))
+        again = dict(done(workers, jobs(8, 9)))
     assert [(e.reply.reason, e.tries) for e in [*found.values(), *again.values()]] == [("not here", 1)] * 10
     assert all("not here" in e.log for e in found.values())
 
@@ -127,11 +127,11 @@ def test_unfit_workers_get_no_more_jobs(tmp_path: Path) -> None:
 def test_closing_ends_what_runs(tmp_path: Path) -> None:
     work = Work("tests.jobs.work:sleeper", (str(tmp_path),))
     with Where(2).workers(work) as workers:
-        running = done(workers, jobs(0.0, 600.0, 601.0), 0)
+        running = done(workers, jobs(0.0, 600.0, 601.0))
         next(running)
         wait_for(lambda: len(list(tmp_path.iterdir())) == 2, "both workers")
         running.close()
-        assert [e.reply.answer for _, e in done(workers, jobs(0.0), 0)]  # they can work again
+        assert [e.reply.answer for _, e in done(workers, jobs(0.0))]  # they can work again
     assert not any(alive(int(p.name)) for p in tmp_path.iterdir())
 
 
@@ -142,7 +142,7 @@ from tensat_dl.jobs.run import Where, done
 if __name__ == "__main__":
     work = Work("tests.jobs.work:sleeper", (sys.argv[1],))
     with Where(2, sys.argv[2] if len(sys.argv) > 2 else None).workers(work) as workers:
-        list(done(workers, [Job(str(i), 600.0 + i) for i in range(4)], 2))
+        list(done(workers, [Job(str(i), 600.0 + i) for i in range(4)]))
 """
 
 
@@ -185,6 +185,6 @@ def test_a_worker_for_each_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work("tests.jobs.work:process_of", ("",), place="gpu")
     with Where().workers(work) as workers:
         assert workers.room == 2
-        found = {e.reply.answer for _, e in done(workers, jobs(*range(12)), 0)}
+        found = {e.reply.answer for _, e in done(workers, jobs(*range(12)))}
     assert {gpu for _, gpu in found} <= {"3", "5"}
     assert len(found) == len({gpu for _, gpu in found})

@@ -65,7 +65,7 @@ def cluster() -> Iterator[Any]:
 
 def all_of(where: Where, work: Work, wanted: list[Job]) -> list[Ended]:
     with where.workers(work) as workers:
-        found = dict(done(workers, wanted, work.retries))
+        found = dict(done(workers, wanted))
     return [found[i] for i in range(len(wanted))]
 
 
@@ -191,7 +191,7 @@ def test_a_node_that_disappears(cluster: Any, tmp_path: Path) -> None:
         assert workers.room == 2
         found: list[Ended] = []
         jobs_of = jobs(*(1.0 + i / 1000 for i in range(8)))
-        thread = threading.Thread(target=lambda: found.extend(e for _, e in done(workers, jobs_of, 2)))
+        thread = threading.Thread(target=lambda: found.extend(e for _, e in done(workers, jobs_of)))
         thread.start()
         wait_for(lambda: len(list(tmp_path.iterdir())) == 2, "a job on each node")
         cluster.remove_node(second, allow_graceful=False)

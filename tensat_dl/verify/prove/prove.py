@@ -225,7 +225,7 @@ def proofs(
         for first in shares
     ]
     count = 0
-    with (where or Where()).workers(work) as workers, closing(done(workers, jobs, work.retries)) as ended:
+    with (where or Where()).workers(work) as workers, closing(done(workers, jobs)) as ended:
         for k, e in ended:
             some = goals[shares[k] : shares[k] + TOGETHER_IN_JOB]
             found: Sequence[Proof] = [Proof(goal, frozenset(), (), None) for goal in some]

@@ -92,7 +92,7 @@ def _examined(
         where = where or Where(suits)
         work = Work(_EXAMINER, (tuple(ops.values()), seed, proofs))
         jobs = [Job(name, rule, rule.name) for rule, name in rules]
-        with where.workers(work) as workers, closing(done(workers, jobs, work.retries)) as replies:
+        with where.workers(work) as workers, closing(done(workers, jobs)) as replies:
             for i, ended in replies:
                 if ended.failed:
                     left[i] = f"its examination failed: {ended.reply.reason}"
