@@ -209,10 +209,10 @@ def reduce_max(a: Arithmetic[V], x: V, axis: int) -> V:
 
 
 def pad(a: Arithmetic[V], x: V, *, value: float, **how: Any) -> V:
-    out = _movement(movement.pad, a, x, value=0.0, **how)
+    out = _movement(movement.pad, a, x, value=0, **how)  # 0.0 would be a float among exact numbers
     if how["mode"] != "constant" or value == 0:
         return out
-    inside = movement.pad(np.ones(x.shape, np.int64), value=0.0, **how)
+    inside = movement.pad(np.ones(x.shape, np.int64), value=0, **how)
     outside = a.whole(1 - inside, x)
     exact = meant(value)
     whole = exact.denominator == 1

@@ -106,6 +106,8 @@ def test_exact_numbers(op: str) -> None:
         expected = reference(a, exact(a, arrays))
         if op not in TYPED:
             assert found.dtype == object
+        # Among the exact numbers of an object array a float would round what is computed of them.
+        assert found.dtype != object or all(isinstance(x, int | Fraction) for x in found.ravel().tolist()), a
         assert found.shape == expected.shape
         assert [fraction(x) for x in found.ravel()] == [fraction(x) for x in expected.ravel()], a
 
