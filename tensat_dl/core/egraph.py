@@ -23,7 +23,7 @@ CONTIGUOUS, COPY = "(contiguous)", "(copy)"
 NodeKey = tuple[str, Attrs, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no one truth value
 class EGraph:
     """E-classes ``0..C-1`` and e-nodes ``0..N-1``.
 

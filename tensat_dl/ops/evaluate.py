@@ -11,7 +11,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.lists import AnyLength, Many
+from tensat_dl.ops.lists import AnyLength, Many, mentioned
 from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int, NotKnown, Opaque, Sym
 from tensat_dl.ops.values import (
     FUNCTIONS,
@@ -179,7 +179,7 @@ def _fact(expr: ex.Fact, env: Env) -> Any:
 def _each(each: ex.EachIn, env: Env) -> tuple[Any, ...] | Many:
     values = _values(each.range, env)
     if isinstance(values, Many):
-        if any(v == sym.atom(*EACH) for v in env.values()):
+        if any(not isinstance(v, Many) and EACH in mentioned(v) for v in env.values()):
             raise AnyLength("lists of any length are nested")
         return Many(evaluate(each.body, {**env, each.var: values.item}), values.length)
     rounds = env.get(_ROUNDS, 1) * len(values)
@@ -214,7 +214,7 @@ def _values(over: ex.Range, env: Env) -> Sequence[Any] | Many:
     if isinstance(last, Sym) and not last.mentioned.isdisjoint((MEMBER, sym.LENGTH)):
         if start != 0:
             raise AnyLength("a range does not begin with the first member")
-        return Many(sym.atom(*EACH), last)
+        return Many(sym.atom(*EACH)).first(last)
     stop = _known_int(last, over.stop)
     if stop - start > MAX_ELEMENTS:
         count = f"{stop - start:,}"
@@ -239,6 +239,8 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
     if type(left) is int and type(right) is int and op in _COMPARISONS:  # most often
         return _COMPARISONS[op](left, right)
     if op in ("==", "!="):
+        if isinstance(left, Many) or isinstance(right, Many):
+            raise AnyLength("lists of any length are compared")
         same = sym.equal(left, right)
         return same if op == "==" else sym.negate(same)
     if op == "++":

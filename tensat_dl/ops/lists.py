@@ -54,7 +54,11 @@ class Many:
         return substituted(self.item, EACH, i)
 
     def first(self, n: Int) -> Many:
-        """The members before member n."""
+        """The members before member n; a negative number counts from the end. There must be so many."""
+        if isinstance(n, int) and n < 0:
+            n = sym.add(self.length, n)
+        if n not in (INDEX, sym.add(INDEX, 1), LENGTH, sym.sub(LENGTH, 1)):
+            raise AnyLength("a list may have fewer members than are taken")
         return replace(self, length=n)
 
     def total(self) -> Int:
@@ -74,9 +78,9 @@ def mentioned(value: Any) -> frozenset[sym.Atom]:
     """The atoms in a value or type."""
     if is_dataclass(value) and hasattr(value, "shape"):
         value = value.shape
-    if isinstance(value, Opaque | str):
+    if isinstance(value, str):
         return frozenset()
-    if isinstance(value, Sym):
+    if isinstance(value, Sym | Opaque):
         return value.mentioned
     if isinstance(value, sym.Condition):
         value = value.args

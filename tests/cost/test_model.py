@@ -122,7 +122,8 @@ def test_pricing_changes_only_the_costs() -> None:
     b = Builder()
     e = b.egraph(b.op("relu", b.input(4)))
     priced, _ = CostModel(table(), load_device("cpu")).price(e)
-    assert dataclasses.replace(priced, cost=e.cost) == e
+    others = [f.name for f in dataclasses.fields(e) if f.name != "cost"]
+    assert all(getattr(priced, name) is getattr(e, name) for name in others)
     assert np.isnan(e.cost).all()
 
 

@@ -24,7 +24,13 @@ def equal(a: Any, b: Any) -> Bool:
         return any_of((all_of((p, q)), all_of((negate(p), negate(q)))))
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         return True if a == b else Condition("same", tuple(sorted((a, b), key=repr)))
+    if isinstance(a, float) and isinstance(b, Sym):
+        a, b = b, a
     if isinstance(a, Sym) or isinstance(b, Sym):
+        if isinstance(b, float):
+            if not b.is_integer():
+                return False
+            b = int(b)
         p = sub(a, b)
         if isinstance(p, int):
             return p == 0

@@ -118,6 +118,11 @@ class Opaque:
     atom: Atom
     words: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def mentioned(self) -> frozenset[Atom]:
+        """The atoms that it is made of."""
+        return frozenset(_mentioned(self.atom))
+
 
 @remembered
 @dataclass(frozen=True)

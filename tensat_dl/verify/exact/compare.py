@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensat_dl.beside import two_at_a_time
-from tensat_dl.core.graph import FLOATS, Graph, TensorType, attr_text
+from tensat_dl.core.graph import FLOATS, INTEGERS, Graph, TensorType, attr_text
 from tensat_dl.ops.flops import flops
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
@@ -75,6 +75,8 @@ VANISHING = frozenset({"exp", "sigmoid", "power"})
 #: magnitude, plus the second times the largest magnitude of anything that was computed: what cancels leaves an error.
 TOLERANCE_DEEP = 1e-9
 WITHIN_DEEP = 1e-6
+#: Operators that not all numbers have.
+PARTIAL = frozenset({"sqrt", "rsqrt", "log", "power", "ewdiv"})
 #: Functions whose results are much nearer to 1 than what they are taken of.
 LEVELLING = frozenset({"sqrt", "rsqrt", "log"})
 
@@ -127,7 +129,8 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     try:
         modular = compare_modular(before, after, ops, seed, _primes(before, after, ops, seed))
         if modular.status == "equal":
-            return modular
+            lost = _lost(before, after, ops, seed)
+            return modular if lost is None else Exact("different", "float", None, lost, "compared in float64")
         reason = "true only because of the values of " + ", ".join(modular.stand_ins)
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
         modular, reason = None, str(error)
@@ -357,6 +360,24 @@ def _compare_floats(
     if not compared:
         return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
     return Exact("equal", "float", reason=reason)
+
+
+def _lost(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
+    """An element that is a number in the first graph, and not in the second, as a root is of what lies below 0. Not
+    where a number is too large or too small for a float, or an integer, by which nothing may be divided if it is 0."""
+    integers = any(t.dtype in INTEGERS for t in leaves((before, after)).values())
+    if integers or PARTIAL.isdisjoint(ops.closure(n.op for n in after.nodes)):
+        return None
+    semantics = semantics_of(ops)
+    for k, spread in enumerate(RANGES):
+        drawn = real_values(before, after, spread, seed * len(RANGES) + k)
+        (x, y), _, too_far = _run((before, after), drawn, semantics)
+        for (name, _), p, q in zip(before.outputs, x, y, strict=True):
+            lost = np.isfinite(np.asarray(p, np.float64)) & ~np.isfinite(np.asarray(q, np.float64))
+            if lost.any() and not too_far:
+                index = place(lost)
+                return Difference(name, index, float(p[index]), float(q[index]), drawn)
+    return None
 
 
 def _rounded(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
+from math import factorial
 
 from tensat_dl.ops.symbolic import Atom, Int
 from tensat_dl.verify.symbolic.elements import (
@@ -23,8 +24,10 @@ from tensat_dl.verify.symbolic.elements import (
     single,
 )
 
-#: Terms of more bound indices of one range than this are not compared under all renamings.
-MOST_RENAMED = 5
+#: Terms whose bound indices have more orders than this are not compared under all renamings.
+MOST_ORDERS = 720
+#: How often a term is named anew whose operands come in another order by the new names.
+MOST_TURNS = 5
 
 
 def canonical(v: Value) -> Value:
@@ -39,7 +42,7 @@ def _canonical_term(t: Summand, c: Fraction) -> Value:
     found = named(t, c)
     if t.over and any(isinstance(f, FunctionOf) for f, _ in t.factors):
         # The operands of a maximum stand in the order of their texts, which have new names now.
-        for _ in range(MOST_RENAMED):
+        for _ in range(MOST_TURNS):
             again = add(*(named(u, d) for u, d in found.terms))
             if again.text == found.text:
                 break
@@ -93,12 +96,14 @@ def _named(t: Summand) -> Summand:
     return best
 
 
-def _orders(groups: list[list[tuple[Atom, Int]]]) -> Iterable[list[tuple[Atom, Int]]]:
-    if not groups:
-        yield []
-        return
-    first, *rest = groups
-    chosen = permutations(first) if len(first) <= MOST_RENAMED else [tuple(first)]
-    for order in chosen:
-        for others in _orders(rest):
-            yield [*order, *others]
+def _orders(groups: Iterable[Sequence[tuple[Atom, Int]]]) -> Iterable[list[tuple[Atom, Int]]]:
+    """The orders of indices, those of one range in any order, the smallest groups first while these are not too
+    many."""
+    chosen: dict[int, list[tuple[tuple[Atom, Int], ...]]] = {}
+    count = 1
+    numbered = list(enumerate(groups))
+    for k, group in sorted(numbered, key=lambda kg: len(kg[1])):
+        count *= factorial(len(group))
+        chosen[k] = [*permutations(group)] if count <= MOST_ORDERS else [tuple(group)]
+    for orders in product(*(chosen[k] for k, _ in numbered)):
+        yield [an for order in orders for an in order]

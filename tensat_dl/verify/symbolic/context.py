@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -12,10 +12,11 @@ from typing import Any
 from tensat_dl.core.graph import INTEGERS
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, atoms_of
+from tensat_dl.rewrite.conditions import conjuncts
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
-from tensat_dl.verify.symbolic.divisors import may_differ, may_vanish
+from tensat_dl.verify.symbolic.divisors import is_divisor
 from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
@@ -25,6 +26,7 @@ from tensat_dl.verify.symbolic.functions import (
     is_positive,
     only_factor,
 )
+from tensat_dl.verify.symbolic.needs import Need, Needs
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -33,8 +35,8 @@ Index = tuple[Int, ...]
 
 #: How often a digit of an index is taken apart again.
 MOST_DIGITS = 8
-#: Functions that have no value at 0.
-DIVIDING = frozenset(("inverse", "rsqrt", "log"))
+#: Functions that have no value where their last operand is 0.
+DIVIDING = frozenset(("inverse", "quotient", "rsqrt", "log"))
 #: The most values of which a limit is the least.
 MOST_CLAUSES = 16
 
@@ -57,8 +59,8 @@ class Context:
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
-    #: By kind, what partial functions have been applied to, and divisors that are 0 for many numbers.
-    needed: dict[tuple[str, Value], None] = field(default_factory=dict)
+    #: What partial functions have been applied to, and divisors that are 0 for many numbers.
+    needs: Needs = field(default_factory=Needs)
 
     # ---- indices
 
@@ -82,12 +84,15 @@ class Context:
 
     def remembered(self, at: Callable[[Index], Value]) -> Callable[[Index], Value]:
         """A tensor's elements, each worked out once."""
-        known: dict[Index, Value] = {}
+        known: dict[Index, tuple[Value, Mapping[Need, None]]] = {}
 
         def lookup(index: Index) -> Value:
             if index not in known:
-                known[index] = at(index)
-            return known[index]
+                with self.needs.apart() as noted:
+                    known[index] = at(index), noted
+            found, needs = known[index]
+            self.needs.again(needs)
+            return found
 
         return lookup
 
@@ -214,7 +219,7 @@ class Context:
 
             def part(d: Int, e: Int) -> Value:
                 inside = sym.any_of((sym.at_most(sym.add(d, 1), outer), sym.at_most(sym.add(e, 1), rest)))
-                return self.guarded(body(sym.add(sym.mul(d, inner), e)), inside)
+                return self.inside(inside, lambda: body(sym.add(sym.mul(d, inner), e)))
 
             high = outer if rest == 0 else sym.add(outer, 1)
             return self.total(high, lambda d: self.total(inner, lambda e: part(d, e), depth + 1), depth + 1)
@@ -274,6 +279,15 @@ class Context:
             v = el.guarded(v, self.simpler(part))
         return v
 
+    def inside(self, c: sym.Bool, make: Callable[[], Value]) -> Value:
+        """What is made where a condition holds, 0 elsewhere: there it need not be a number."""
+        c = sym.all_of(map(self.simpler, c.args if isinstance(c, Condition) and c.kind == "and" else (c,)))
+        if c is False:
+            return el.number(0)
+        with self.needs.under(conjuncts(c)):
+            made = make()
+        return self.guarded(made, c)
+
     # ---- functions
 
     def apply(self, fn: str, *args: Value) -> Value:
@@ -283,29 +297,22 @@ class Context:
                 truth = self.known.truth(g)
                 if truth is not None:
                     return self.apply(fn, *(el.where(w, g, truth) for w in args))
-                yes, no = ([el.where(w, g, side) for w in args] for side in (True, False))
-                return el.add(
-                    self.guarded(self.apply(fn, *yes), g), self.guarded(self.apply(fn, *no), sym.negate(g))
-                )
+                return el.add(*(self._where(g, side, fn, args) for side in (True, False)))
         if fn in ("max", "min"):
             return self._limited(fn, args)
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
-        if fn == "inverse" and not all(map(self._is_so, may_differ(*args))):
-            raise Inexpressible("a divisor that is made of sizes is 0 for some")
-        if fn.startswith("power") and (not is_positive(args[0]) or may_vanish(*args)):
-            self.needed[fn, args[0]] = None
-        if fn in PARTIAL and not is_positive(args[0]):
-            self.needed["root", args[0]] = None
-        if fn in DIVIDING and may_vanish(*args):
-            self.needed["divisor", args[0]] = None
+        own = fn.startswith("power")  # whose exponent may be any
+        if (fn in PARTIAL or own) and not is_positive(args[0]):
+            self.needs.note(fn if own else "root", args[0])
+        if (fn in DIVIDING or own) and not is_divisor(args[-1], self.known.holds):
+            self.needs.note(fn if own else "divisor", args[-1])
         return applied(fn, args)
 
-    def _is_so(self, c: sym.Bool) -> bool:
-        """Whether a condition follows; without indices this is decided in cases."""
-        if isinstance(c, Condition) and not atoms_of(c).isdisjoint(self.extents):
-            return self.known.holds(c)
-        return self.known.decide(c)
+    def _where(self, g: Condition, holds: bool, fn: str, args: Sequence[Value]) -> Value:
+        """A function of elements where a guard holds, or where it does not; 0 elsewhere."""
+        own = [el.where(v, g, holds) for v in args]
+        return self.inside(g if holds else sym.negate(g), lambda: self.apply(fn, *own))
 
     def _limited(self, fn: str, args: Sequence[Value]) -> Value:
         """The greatest or the least of several values: the least of several greatest, none of which is idle."""

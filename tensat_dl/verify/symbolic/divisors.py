@@ -1,57 +1,48 @@
-"""Divisors that are 0 for some sizes, whatever the elements are: of those a proof takes nothing for granted."""
+"""Which divisors are not 0 for all elements, whatever the sizes: a proof takes for granted that these are not 0.
+
+A divisor that is 0 for some elements alone says nothing of a rule. One that is 0 for all elements, at some sizes or
+for some attributes, or that is 0 for a whole range of elements, is a divisor of the target only if the source has it.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from math import lcm
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Bool, Int
-from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Summand, Symbol, Value, names_in
+from tensat_dl.ops.symbolic import Bool, Opaque, atoms_of
+from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.elements import (
+    Factor,
+    FunctionOf,
+    Over,
+    Read,
+    Summand,
+    Symbol,
+    Value,
+    names_in,
+)
 from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
 
 #: Functions that are 0, or one number, for all elements of a range.
 PIECEWISE = frozenset(("max", "largest", "floor", "is zero", "is positive"))
+#: Functions that are 0 for 0 alone.
+THROUGH_ZERO = frozenset(("tanh", "erf", "sqrt", "gelu"))
+
+#: Whether a condition on integers follows from what is assumed.
+Holds = Callable[[Bool], bool]
 
 
-def may_differ(v: Value) -> Iterator[Bool]:
-    """Conditions on integers under which v is not 0 for all elements of variables.
-
-    A number is a sum of parts that differ in what is made of elements, each times a number made of sizes and indices:
-    one of these is not 0, and so for what functions are applied to. What is 0 for some elements alone does not count.
-    """
-    scale = lcm(*(c.denominator for _, c in v.terms))
-    below: dict[Atom, int] = {}  # divisors of terms, which are not 0: all terms are multiplied by them
-    for t, _ in v.terms:
-        for f, n in t.factors:
-            if isinstance(f, Symbol) and is_integer(f.atom):
-                below[f.atom] = max(below.get(f.atom, 0), -n)
-    parts: dict[Summand, Int] = defaultdict(int)
-    for t, c in v.terms:
-        sizes: Int = int(c * scale)
-        powers = dict(below)
-        others: list[tuple[Factor, int]] = []
-        for f, n in t.factors:
-            if not isinstance(f, Symbol) or not is_integer(f.atom) or f.atom in names_in(t.over):
-                others.append((f, n))
-            else:
-                powers[f.atom] += n
-        for atom, n in powers.items():
-            for _ in range(n):
-                sizes = sym.mul(sizes, sym.atom(*atom))
-        other = Summand(tuple(others), t.guards, t.over)
-        parts[other] = sym.add(parts[other], sizes)
-    yield sym.any_of(sym.negate(sym.equal(p, 0)) for p in parts.values())
-    for other in parts:
-        yield from _of_part(other)
+def is_divisor(v: Value, holds: Holds) -> bool:
+    """Whether v is 0 at most for single elements, whatever the sizes."""
+    return not _may_vanish(v, holds) and _is_nonzero(v, holds)
 
 
-def may_vanish(v: Value) -> bool:
+def _may_vanish(v: Value, holds: Holds) -> bool:
     """Whether a number may be 0 for all elements of a range, as a maximum or a truth value is."""
     if not any(_is_piecewise(f) for t, _ in v.terms for f, n in t.factors if n > 0):
         return False
-    return not is_positive(v) or not any(map(_is_above_zero, (t for t, _ in v.terms)))
+    return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
 
 
 def _is_piecewise(f: Factor) -> bool:
@@ -62,27 +53,115 @@ def _is_piecewise(f: Factor) -> bool:
     return f.fn in PIECEWISE or f.fn.startswith("cast") or any(map(_is_piecewise, inside))
 
 
-def _is_above_zero(t: Summand) -> bool:
+def _is_above_zero(t: Summand, holds: Holds) -> bool:
     """Whether a term that is not negative is greater than 0 for sure."""
-    return not t.guards and all(
+    return _is_somewhere(t, holds) and all(
         f.fn in POSITIVE if isinstance(f, FunctionOf) else isinstance(f, Symbol) and f.atom[0] == "dim"
         for f, _ in t.factors
     )
 
 
-def _of_part(t: Summand) -> Iterator[Bool]:
-    if t.over and not any(map(_has_elements, (f for f, _ in t.factors))):
-        yield all(isinstance(f, FunctionOf) and f.fn in POSITIVE for f, _ in t.factors) and not t.guards
-    for f, n in t.factors:
-        if n > 0 and isinstance(f, FunctionOf) and f.fn not in POSITIVE:
-            yield _has_elements(f)
-            for a in f.args:
-                if a.constant is None:
-                    yield from may_differ(a)
+def _is_somewhere(t: Summand, holds: Holds) -> bool:
+    """Whether a term's guards hold for sure, and its sums are not empty."""
+    return not t.guards and _is_full(t.over, holds)
 
 
-def _has_elements(f: Factor) -> bool:
-    """Whether a factor is made of what is not known, beside sizes."""
-    if isinstance(f, FunctionOf):
-        return any(_has_elements(g) for a in f.args for t, _ in a.terms for g, _ in t.factors)
-    return isinstance(f, Read) or not is_integer(f.atom)
+def _is_full(over: Over, holds: Holds) -> bool:
+    return all(holds(sym.at_most(1, n)) for _, n in over)
+
+
+# ---- not 0 for all elements ---------------------------------------------------------------------------------
+
+
+def _is_nonzero(v: Value, holds: Holds) -> bool:
+    """Whether v is not 0 for all elements of variables: it is not 0 where all of them are 1, or it is a product of
+    such numbers, or one element of a variable changes it."""
+    if any(_at_ones(el.scaled(v, side), holds) == 1 for side in (1, -1)):
+        return True
+    if len(v.terms) == 1 and _is_somewhere(v.terms[0][0], holds) and not v.terms[0][0].over:
+        return all(_is_nonzero_factor(f, holds) for f, _ in v.terms[0][0].factors)
+    return _depends_on_one(v, holds)
+
+
+def _at_ones(v: Value, holds: Holds) -> int | None:
+    """The sign of v where all elements are 1: 1, or 0 if it is not negative; None for what is not known."""
+    signs = [_term_at_ones(t, c, holds) for t, c in v.terms]
+    return None if None in signs else max((s for s in signs if s is not None), default=0)
+
+
+def _term_at_ones(t: Summand, c: Fraction, holds: Holds) -> int | None:
+    signs = [_factor_at_ones(f, n, holds) for f, n in t.factors]
+    if c < 0 or None in signs:
+        return None
+    return min([int(_is_somewhere(t, holds)), *(s for s in signs if s is not None)])
+
+
+def _factor_at_ones(f: Factor, n: int, holds: Holds) -> int | None:
+    found: int | None = None
+    match f:
+        case Read():
+            found = 1
+        case Symbol(atom) if isinstance(atom, tuple) and atom[0] == "dim":
+            found = 1
+        case FunctionOf(fn) if fn in POSITIVE:
+            found = 1
+        case FunctionOf("sum", (v,)):
+            found = _at_ones(v, holds)
+        case FunctionOf("max", args, over) if not over:
+            found = max((s for a in args if (s := _at_ones(a, holds)) is not None), default=None)
+    return 0 if found is None and n % 2 == 0 else found
+
+
+def _is_nonzero_factor(f: Factor, holds: Holds) -> bool:
+    match f:
+        case Read():
+            return True
+        case Symbol(atom) if is_integer(atom):
+            return holds(sym.negate(sym.equal(sym.atom(*atom), 0)))
+        case Symbol(("float", tuple(atom))):
+            x = Opaque(atom)
+            return any(map(holds, (*_other_than_zero(x), sym.below(0.0, x), sym.below(x, 0.0))))
+        case FunctionOf(fn) if fn in POSITIVE:
+            return True
+        case FunctionOf("sum", (v,)):
+            return _is_nonzero(v, holds)
+        case FunctionOf(fn, (v,)) if fn in THROUGH_ZERO or fn.startswith("power"):
+            return _is_nonzero(v, holds)
+        case FunctionOf("log", (v,)):
+            return _depends_on_one(v, holds)
+    return False
+
+
+def _other_than_zero(x: Opaque) -> Iterator[Bool]:
+    return (sym.negate(sym.equal(x, zero)) for zero in (0.0, 0))
+
+
+def _depends_on_one(v: Value, holds: Holds) -> bool:
+    """Whether there is an element of a variable of which v is a polynomial, and no constant one: one of its
+    coefficients is not 0."""
+    hidden = {r.tensor for r, inside in _reads(v) if inside}
+    for read in dict.fromkeys(r for r, _ in _reads(v)):
+        others = {r for r, _ in _reads(v) if r.tensor == read.tensor and r.offset != read.offset}
+        if read.tensor in hidden or any(
+            not holds(sym.negate(sym.equal(r.offset, read.offset))) for r in others
+        ):
+            continue
+        parts: dict[int, list[tuple[Summand, Fraction]]] = {}
+        for t, c in v.terms:
+            powers = dict(t.factors)
+            n = powers.pop(read, 0)
+            parts.setdefault(n, []).append((Summand(tuple(powers.items()), t.guards, t.over), c))
+        if any(n and _is_nonzero(el.value(terms), holds) for n, terms in parts.items()):
+            return True
+    return False
+
+
+def _reads(v: Value, inside: bool = False) -> Iterator[tuple[Read, bool]]:
+    """The elements of variables in v, and whether they are ``inside`` a function or a sum over their place."""
+    for t, _ in v.terms:
+        for f, _ in t.factors:
+            if isinstance(f, Read):
+                yield f, inside or not atoms_of(f.offset).isdisjoint(names_in(t.over))
+            elif isinstance(f, FunctionOf):
+                for a in f.args:
+                    yield from _reads(a, inside=True)

@@ -314,9 +314,10 @@ def power(v: Value, n: int) -> Value:
 
 
 def inverse(v: Value) -> Value:
-    """1 / v: of a product without sums by its factors, else as a factor ``sum(v)`` to the power -1."""
+    """1 / v: of a product without sums by its factors, else as a factor ``sum(v)`` to the power -1. Raises `NotReal`
+    for 0."""
     if not v.terms:
-        raise ZeroDivisionError
+        raise NotReal
     (term, c), *rest = v.terms
     if not rest and not term.over and not term.guards:
         return _made({f: -n for f, n in term.factors}, 1 / c, frozenset(), ())
@@ -326,6 +327,8 @@ def inverse(v: Value) -> Value:
 def greatest(parts: Iterable[Value]) -> Value:
     """The greatest of several values. A common factor stands outside."""
     found = tuple(parts)
+    if not any(v.terms for v in found):
+        return number(0)
     _, scale = min((v.terms[0][0].text, abs(v.terms[0][1])) for v in found if v.terms)
     unit = sorted((scaled(v, 1 / scale) for v in found), key=lambda v: v.text)
     return scaled(single(FunctionOf("max", tuple(unit))), scale)

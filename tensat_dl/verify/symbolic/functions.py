@@ -28,6 +28,8 @@ def applied(fn: str, args: Sequence[Value]) -> Value:
             if not x.terms:
                 raise Inexpressible("a divisor is 0")
             return el.inverse(x)
+        case "quotient" if args[1].constant == 1:
+            return x
         case "max":
             parts: dict[Value, None] = {}
             for a in args:

@@ -8,8 +8,10 @@ compared with the operators' executable semantics in the tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from tensat_dl.core.graph import INTEGERS
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Condition, Int, Opaque
 from tensat_dl.ops.typing import Inference
@@ -39,7 +41,7 @@ from tensat_dl.verify.symbolic.movement import (
     within,
 )
 from tensat_dl.verify.symbolic.pointwise import POINTWISE as POINTWISE
-from tensat_dl.verify.symbolic.pointwise import Attributes, cast, pointwise
+from tensat_dl.verify.symbolic.pointwise import Attributes, Element, cast, is_type, pointwise
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 #: From the context, operands, attributes and the result's shape: the element at an index.
@@ -87,8 +89,8 @@ def conv2d(
                 for k in (0, 1)
             ]
             inside = sym.all_of(within(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
-            read = x.at((image, sym.add(first, c), *pixel))
-            return context.guarded(el.multiply(read, w.at((o, c, *taps))), inside)
+            read = image, sym.add(first, c), *pixel
+            return context.inside(inside, lambda: el.multiply(x.at(read), w.at((o, c, *taps))))
 
         total = context.total(
             w.shape[1],
@@ -101,15 +103,15 @@ def conv2d(
 
 def _window(
     context: Context, x: Tensor, attrs: Attributes, index: Index
-) -> Callable[[Int, Int], tuple[Value, sym.Bool]]:
+) -> Callable[[Int, Int], tuple[Element, sym.Bool]]:
     """An element of a window, and whether there is one."""
     image, channel, *place = index
     stride, pads = attrs["stride"], attrs["pads"]
 
-    def part(*taps: Int) -> tuple[Value, sym.Bool]:
+    def part(*taps: Int) -> tuple[Element, sym.Bool]:
         pixel = [sym.sub(sym.add(sym.mul(place[k], stride[k]), taps[k]), pads[k]) for k in (0, 1)]
         inside = sym.all_of(within(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
-        return x.at((image, channel, *pixel)), inside
+        return partial(x.at, (image, channel, *pixel)), inside
 
     return part
 
@@ -123,10 +125,10 @@ def poolavg(
     def at(index: Index) -> Value:
         part = _window(context, x, attrs, index)
 
-        def total(element: Callable[[Value], Value]) -> Value:
+        def total(of: Callable[[Element], Value]) -> Value:
             def one(r: Int, s: Int) -> Value:
-                v, inside = part(r, s)
-                return context.guarded(element(v), inside)
+                element, inside = part(r, s)
+                return context.inside(inside, lambda: of(element))
 
             return context.total(high, lambda r: context.total(wide, lambda s: one(r, s)))
 
@@ -136,18 +138,23 @@ def poolavg(
         if isinstance(padded, Opaque):
             padded = context.known.decide(Condition("same", (padded, True)))
         count = everything if padded else total(lambda _: el.number(1))
-        return activation(context, attrs["act"], el.multiply(total(lambda v: v), el.inverse(count)))
+        return activation(
+            context, attrs["act"], _quotient(context, attrs, total(lambda element: element()), count)
+        )
 
     return at
 
 
-def _largest(context: Context, extents: Sequence[Int], part: Callable[..., tuple[Value, sym.Bool]]) -> Value:
+def _largest(
+    context: Context, extents: Sequence[Int], part: Callable[..., tuple[Element, sym.Bool]]
+) -> Value:
     indices = tuple(0 if context.known.plainly(n, 1) else context.index(n) for n in extents)
     over = tuple((a, n) for i, n in zip(indices, extents, strict=True) if (a := sym.only_atom(i)) is not None)
-    v, inside = part(*indices)
+    element, inside = part(*indices)
     parts = inside.args if isinstance(inside, Condition) and inside.kind == "and" else (inside,)
     guards = frozenset(g for p in parts if isinstance(g := context.simpler(p), Condition))
-    return largest(v, over, guards)
+    with context.needs.under(guards):
+        return largest(element(), over, guards)
 
 
 def poolmax(
@@ -179,6 +186,13 @@ def _mean(
     )
 
 
+def _quotient(context: Context, attrs: Attributes, total: Value, count: Value) -> Value:
+    """A mean, given how many numbers it is of: at least one."""
+    return (
+        context.apply("quotient", total, count) if attrs["rounded"] else el.multiply(total, el.inverse(count))
+    )
+
+
 def reduce_sum(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
@@ -188,14 +202,18 @@ def reduce_sum(
 def reduce_mean(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
-    return lambda index: _mean(context, xs[0], index, attrs["axis"])
+    x, axis = xs[0], attrs["axis"]
+    size = el.integer(context.simple(x.shape[axis]))
+    return lambda index: _quotient(context, attrs, _sum(context, x, index, axis), size)
 
 
 def reduce_max(
     context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index
 ) -> Callable[[Index], Value]:
     x, axis = xs[0], attrs["axis"]
-    return lambda index: _largest(context, [x.shape[axis]], lambda k: (x.at(along(index, axis, k)), True))
+    return lambda index: _largest(
+        context, [x.shape[axis]], lambda k: (partial(x.at, along(index, axis, k)), True)
+    )
 
 
 def softmax(
@@ -257,7 +275,7 @@ def rmsnorm(
     return at
 
 
-#: Operators that divide: proofs are over the real numbers.
+#: Operators that divide, and round if they divide integers.
 ROUNDED = frozenset(("ewdiv", "reduce_mean", "poolavg"))
 MEANINGS: Mapping[str, Meaning] = {
     f.__name__.removesuffix("_"): f
@@ -274,8 +292,8 @@ def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, 
     operands that it does not take."""
     (t,) = infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
     shape = context.simple(t.shape)
-    if op in ROUNDED and context.of_integers(t.dtype):
-        raise Inexpressible(f"`{op}` of integers is rounded")
+    if op in ROUNDED:
+        attrs = {**attrs, "rounded": is_type(context, t.dtype, *INTEGERS)}
     if op in POINTWISE:
         return pointwise(op, context, xs, attrs, shape, t.dtype)
     if op == "cast":

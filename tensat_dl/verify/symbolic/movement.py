@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Int
@@ -48,10 +49,9 @@ def concat(
         for x in xs:
             stop = sym.add(start, x.shape[axis])
             i = index[axis]
-            inside = context.simpler(sym.all_of((sym.at_most(start, i), sym.at_most(sym.add(i, 1), stop))))
-            if inside is not False:
-                own = along(index, axis, context.simple(sym.sub(i, start)))
-                parts.append(context.guarded(x.at(own), inside))
+            inside = sym.all_of((sym.at_most(start, i), sym.at_most(sym.add(i, 1), stop)))
+            own = along(index, axis, context.simple(sym.sub(i, start)))
+            parts.append(context.inside(inside, partial(x.at, own)))
             start = stop
         return el.add(*parts)
 
@@ -98,7 +98,7 @@ def pad(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index)
     def at(index: Index) -> Value:
         own = tuple(sym.sub(i, b) for i, b in zip(index, before, strict=True))
         inside = sym.all_of(within(context, i, n) for i, n in zip(own, x.shape, strict=True))
-        return el.add(value, context.guarded(el.subtract(x.at(own), value), inside))
+        return el.add(value, context.inside(inside, lambda: el.subtract(x.at(own), value)))
 
     return at
 
@@ -112,8 +112,8 @@ def dilate(
 
     def at(index: Index) -> Value:
         own, between = context.divided(index[axis], sym.add(attrs["count"], 1))
-        there = el.subtract(x.at(along(index, axis, own)), value)
-        return el.add(value, context.guarded(there, sym.equal(between, 0)))
+        there = along(index, axis, own)
+        return el.add(value, context.inside(sym.equal(between, 0), lambda: el.subtract(x.at(there), value)))
 
     return at
 
@@ -127,7 +127,7 @@ def enlarge(
     def at(index: Index) -> Value:
         own = [sym.sub(i, b) for i, b in zip(index[2:], before, strict=True)]
         inside = sym.all_of(within(context, i, n) for i, n in zip(own, w.shape[2:], strict=True))
-        return context.guarded(w.at((*index[:2], *own)), inside)
+        return context.inside(inside, lambda: w.at((*index[:2], *own)))
 
     return at
 
@@ -143,7 +143,7 @@ def merge(
         group, _ = context.divided(o, size)
         _, member = context.divided(group, attrs["count"])
         block, own = context.divided(c, w.shape[1])
-        return context.guarded(w.at((o, own, *taps)), sym.equal(block, member))
+        return context.inside(sym.equal(block, member), lambda: w.at((o, own, *taps)))
 
     return at
 

@@ -3,14 +3,15 @@ those of its source alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom
+from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context
 from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.needs import Need
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.unproved import Unproved
 
@@ -19,21 +20,38 @@ _REASON = (
 )
 
 
-def check_needed(v: Value, before: Sequence[Value], context: Context) -> None:
-    """Raises `Unproved` if the target applies such a function to a number, or divides by one, that is none of those
-    ``before``, of the source."""
-    inner = _inner(v, context)
-    for u in before:
-        own = _inner(u, context)
-        if len(own) == len(inner) and all(
-            context.known.equal(context.extents[a], context.extents[b])
-            for a, b in zip(inner, own, strict=True)
-        ):
-            names = {a: sym.atom(*b) for a, b in zip(inner, own, strict=True)}
+def check_needs(after: Iterable[Need], before: Iterable[Need], context: Context) -> None:
+    """Raises `Unproved` if an element of the target applies such a function to a number, or divides by one, where
+    the source does not."""
+    known = dict.fromkeys(before)
+    for need in after:
+        if need not in known and not _is_met(need, [n for n in known if n.kind == need.kind], context):
+            raise Unproved(_REASON)
+
+
+def _is_met(need: Need, known: Iterable[Need], context: Context) -> bool:
+    """Whether one of several needs is there wherever this one is."""
+    elsewhere = sym.negate(need.where({}))
+    if context.known.holds(elsewhere):
+        return True
+    covered: list[Bool] = []
+    for other in known:
+        for names in _alike(need.of, other.of, context):
             with suppress(Remainder):
-                settle(el.subtract(el.substituted(v, names), u), context)
-                return
-    raise Unproved(_REASON)
+                settle(el.subtract(el.substituted(need.of, names), other.of), context)
+                covered.append(other.where({}))
+                if context.known.holds(sym.any_of([sym.negate(need.where(names)), *covered])):
+                    return True
+    return False
+
+
+def _alike(v: Value, u: Value, context: Context) -> Iterator[Mapping[Atom, Int]]:
+    """The indices of v that a sum around it will bind as those of u, if they have the same extents."""
+    inner, own = _inner(v, context), _inner(u, context)
+    if len(own) == len(inner) and all(
+        context.known.equal(context.extents[a], context.extents[b]) for a, b in zip(inner, own, strict=True)
+    ):
+        yield {a: sym.atom(*b) for a, b in zip(inner, own, strict=True)}
 
 
 def _inner(v: Value, context: Context) -> list[Atom]:

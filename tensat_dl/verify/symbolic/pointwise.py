@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from tensat_dl.core.graph import FLOATS, INTEGERS
@@ -15,14 +15,22 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.functions import is_integer, only_factor
+from tensat_dl.verify.symbolic.needs import both_ways
 
 Attributes = Mapping[str, Any]
+#: An element that is not written down yet.
+Element = Callable[[], Value]
 #: From attributes and the operands' elements at an index: the element there.
-Pointwise = Callable[[Context, Attributes, Sequence[Value]], Value]
+Pointwise = Callable[[Context, Attributes, Sequence[Element]], Value]
+
+
+def _of_all(apply: Callable[[Context, Attributes, Sequence[Value]], Value]) -> Pointwise:
+    """An operator whose result needs all of its operands."""
+    return lambda context, attrs, elements: apply(context, attrs, [element() for element in elements])
 
 
 def _function(name: str) -> Pointwise:
-    return lambda context, attrs, operands: context.apply(name, *operands)
+    return _of_all(lambda context, attrs, operands: context.apply(name, *operands))
 
 
 def _limit(fn: str) -> Pointwise:
@@ -38,7 +46,7 @@ def _limit(fn: str) -> Pointwise:
             return operands[1]
         return operands[0] if context.known.holds(sym.at_most(high, low)) else el.integer(fold(p, q))
 
-    return apply
+    return _of_all(apply)
 
 
 def _power(context: Context, x: Value, exponent: Any) -> Value:
@@ -110,25 +118,38 @@ def _opposite(truth: Value) -> Value:
     return el.subtract(el.number(1), truth)
 
 
-def _select(c: Value, x: Value, y: Value) -> Value:
-    return el.add(y, el.multiply(c, el.subtract(x, y)))
+def _divided(context: Context, attrs: Attributes, operands: Sequence[Value]) -> Value:
+    return context.apply("quotient", *operands) if attrs["rounded"] else context.quotient(*operands)
+
+
+def _select(context: Context, attrs: Attributes, elements: Sequence[Element]) -> Value:
+    """An element of one operand; that of the other one need not be a number."""
+    condition, (x, y) = elements[0](), elements[1:]
+    if condition.constant is not None:
+        return x() if condition.constant else y()
+    taken, other = both_ways(condition)
+    with context.needs.under(taken):
+        first = x()
+    with context.needs.under(other):
+        second = y()
+    return el.add(second, el.multiply(condition, el.subtract(first, second)))
 
 
 #: Operators that compute element by element.
 POINTWISE: Mapping[str, Pointwise] = {
     **{name: _function(name) for name in FUNCTIONS},
-    "ewadd": lambda context, attrs, v: el.add(*v),
-    "ewsub": lambda context, attrs, v: el.subtract(*v),
-    "ewmul": lambda context, attrs, v: el.multiply(*v),
-    "smul": lambda context, attrs, v: el.multiply(*v),
-    "ewdiv": lambda context, attrs, v: context.quotient(*v),
+    "ewadd": _of_all(lambda context, attrs, v: el.add(*v)),
+    "ewsub": _of_all(lambda context, attrs, v: el.subtract(*v)),
+    "ewmul": _of_all(lambda context, attrs, v: el.multiply(*v)),
+    "smul": _of_all(lambda context, attrs, v: el.multiply(*v)),
+    "ewdiv": _of_all(_divided),
     "ewmax": _limit("max"),
     "ewmin": _limit("min"),
-    "power": lambda context, attrs, v: _power(context, *v, **attrs),
-    "equal": lambda context, attrs, v: _is_zero(context, *v),
-    "greater": lambda context, attrs, v: _greater(context, *v),
-    "select": lambda context, attrs, v: _select(*v),
-    "dropout": lambda context, attrs, v: v[0],
+    "power": _of_all(lambda context, attrs, v: _power(context, *v, **attrs)),
+    "equal": _of_all(lambda context, attrs, v: _is_zero(context, *v)),
+    "greater": _of_all(lambda context, attrs, v: _greater(context, *v)),
+    "select": _select,
+    "dropout": _of_all(lambda context, attrs, v: v[0]),
 }
 
 
@@ -148,11 +169,15 @@ def pointwise(
     f = POINTWISE[op]
 
     def at(index: Index) -> Value:
-        return f(context, attrs, [broadcast(context, x, shape, index) for x in xs])
+        return f(context, attrs, [partial(broadcast, context, x, shape, index) for x in xs])
 
     def flat(offset: Int) -> Value:
         if all(context.same_shape(x.shape, shape) or not x.shape for x in xs):
-            return f(context, attrs, [element_at(x, offset, context) if x.shape else x.at(()) for x in xs])
+            return f(
+                context,
+                attrs,
+                [partial(element_at, x, offset, context) if x.shape else partial(x.at, ()) for x in xs],
+            )
         return at(context.digits(offset, shape))
 
     return Tensor(shape, dtype, at, flat)

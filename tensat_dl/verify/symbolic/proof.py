@@ -38,7 +38,7 @@ from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
 from tensat_dl.verify.symbolic.meanings import MEANINGS, POINTWISE, meaning
 from tensat_dl.verify.symbolic.members import RANKS, SHAPELESS, check_members
-from tensat_dl.verify.symbolic.partial import check_needed
+from tensat_dl.verify.symbolic.partial import check_needs
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.slices import Reductions
 from tensat_dl.verify.symbolic.solver import TooHard, Z3Terms, new_terms
@@ -345,11 +345,11 @@ class _Proof:
             if before[s] is not after[t]:
                 shape = context.simple(before[s].shape)
                 index = tuple(self._index(context, (k, axis), n, case) for axis, n in enumerate(shape))
-                left = before[s].at(index)
-                needed = list(context.needed)
-                right = after[t].at(index)
-                for kind, v in list(context.needed)[len(needed) :]:
-                    check_needed(v, [u for other, u in needed if other == kind], context)
+                with context.needs.apart() as own:
+                    left = before[s].at(index)
+                with context.needs.apart() as new:
+                    right = after[t].at(index)
+                check_needs(new, own, context)
                 if left != right:
                     settle(el.subtract(left, right), context)
 

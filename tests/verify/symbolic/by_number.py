@@ -95,6 +95,8 @@ def _factor(f: Factor, arrays: Mapping[str, Array], known: Integers) -> float:
     match f.fn:
         case "max":
             return max(args)
+        case "quotient":
+            return float(SEMANTICS["ewdiv"](*(np.asarray(round(x)) for x in args)))
         case "sum":
             return args[0]
         case "is zero":

@@ -14,7 +14,7 @@ from tensat_dl.core.graph import INTEGERS, TensorType
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.semantics.arrays import Array
-from tensat_dl.ops.symbolic import Atom
+from tensat_dl.ops.symbolic import Atom, Condition
 from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
@@ -58,9 +58,18 @@ def element(
         try:
             return meaning(a.op, context, tensors, attrs, INFER).at(index), context
         except Undecided as u:
-            about_integers = u.condition.kind in ("eq", "ne", "le", "and", "or")
-            found = holds(u.condition, case.integers) if about_integers else case.holds(u.condition)
-            conditions.append(u.condition if found else sym.negate(u.condition))
+            conditions.append(u.condition if truth(u.condition, case) else sym.negate(u.condition))
+
+
+def truth(c: Condition, case: Case) -> bool:
+    match c.kind:
+        case "and":
+            return all(truth(x, case) for x in c.args)
+        case "or":
+            return any(truth(x, case) for x in c.args)
+        case "eq" | "ne" | "le":
+            return holds(c, case.integers)
+    return case.holds(c)
 
 
 @pytest.mark.parametrize("known", [1.0, 0.5, 0.0])

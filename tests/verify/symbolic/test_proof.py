@@ -11,6 +11,7 @@ from tensat_dl import resources
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.typing import Inference
+from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.symbolic.proof import Unproved, prove_sizes
 
 pytest.importorskip("z3")
@@ -189,11 +190,51 @@ def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
         "rule r { reduce_sum(matmul(x, y); axis = 0) where rank(x) == 2 => matmul(reduce_sum(x; axis = 0), y) }",
         "rule r { exp(ewadd(x, y)) => ewmul(exp(x), exp(y)) }",
         "rule r { sigmoid(x) => ewdiv(exp(x), ewadd(exp(x), 1.0)) }",
+        # roots and divisors of a part are those of the same part
+        "rule r { log(concat(x, y; axis = k)) => concat(log(x), log(y); axis = k) }",
+        "rule r { transpose(select(c, log(x), y); perm = p) where rank(c) == rank(x), rank(x) == rank(y)"
+        " => select(transpose(c; perm = p), log(transpose(x; perm = p)), transpose(y; perm = p)) }",
+        "rule r { pad(x / y; before = b, after = a) where shape(x) == shape(y) =>"
+        " z = pad(y; before = b, after = a, value = 1.0)\n pad(x; before = b, after = a) / z }",
+        # of integers, too
+        "rule r { transpose(x / y; perm = p) where rank(x) == rank(y)"
+        " => transpose(x; perm = p) / transpose(y; perm = p) }",
+        "rule r { concat(relu(x), relu(y); axis = 0) where dim(x, 0) != inf => relu(concat(x, y; axis = 0)) }",
+        "rule r { exp(x) => exp(x) + select(greater(x - x, 1.0), power(x - x; exponent = -1.5), x * 0.0) }",
     ],
 )
 def test_true_for_all_sizes(tmp_path: Path, text: str) -> None:
     rule = of(tmp_path, text)
     assert proved(rule, str(tmp_path / "rules.tsr")).startswith("all sizes, ")
+
+
+PLACE = """op place(; n: int) = slice(
+  iota(; shape = [n + 1], axis = 0, dtype = i64); axis = 0, start = n, stop = n + 1
+)
+"""
+LAST = """op last(x: tensor) = cast(
+  slice(iota(; shape = [dim(x, 0)], axis = 0, dtype = i64); axis = 0, start = dim(x, 0) - 1, stop = dim(x, 0));
+  to = dtype(x)
+)
+op m(x: tensor, a: tensor, b: tensor) = ewmax(last(x) * a, last(x) * b)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLACE + "op g(x: tensor; k: int) = ewmul(x, cast(place(; n = max(k, 0)); to = dtype(x)))\n"
+        "rule r { relu(g(x; k = k)) where rank(x) == 1, k == 3.5 or k < 5 => g(relu(x); k = k) }",
+        LAST
+        + "rule r { log(exp(x + y)) * m(x, a, b) where rank(x) == 1, rank(y) == 1, rank(a) == 0, rank(b) == 0,"
+        " dtype(x) == f32 => (x + y) * m(x, a, b) }",
+    ],
+    ids=("integer-and-half", "greatest-of-zeros"),
+)
+def test_a_true_rule_that_ended_the_checker(tmp_path: Path, text: str) -> None:
+    rule = of(tmp_path, text)
+    ops = program(str(tmp_path / "rules.tsr")).ops
+    assert Examiner(ops, proofs=True, thorough=False).verdict(rule).status in ("proved", "tested")
 
 
 def test_a_stride_with_a_square_is_divided(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""What a value needs in order to be a number: operands that roots have, divisors that are not 0; and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tensat_dl.ops import symbolic as sym
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int
+from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic.elements import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A ``select`` takes its first operand, or, if not ``taken``, the second."""
+
+    condition: Value
+    taken: bool
+
+
+Guard = Condition | Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A function has a value for a number, by the ``kind`` of function, where guards hold."""
+
+    kind: str
+    of: Value
+    guards: frozenset[Guard] = frozenset()
+
+    def where(self, names: Mapping[Atom, Int]) -> Bool:
+        """The guards as a condition, with integers in place of indices."""
+        return sym.all_of(
+            sym.substitute(g, names) if isinstance(g, Condition) else _as_condition(g, names)
+            for g in self.guards
+        )
+
+
+def _as_condition(choice: Choice, names: Mapping[Atom, Int]) -> Bool:
+    taken = Condition("chosen", (el.substituted(choice.condition, names).text,))
+    return taken if choice.taken else sym.negate(taken)
+
+
+def both_ways(condition: Value) -> tuple[list[Guard], list[Guard]]:
+    """Where a ``select`` by this condition takes its first operand, and where the second."""
+    match condition.terms:
+        case ((term, c),) if c == 1 and not term.factors and not term.over:
+            other = sym.negate(sym.all_of(term.guards))
+            return [*term.guards], [other] if isinstance(other, Condition) else []
+    return [Choice(condition, True)], [Choice(condition, False)]
+
+
+@dataclass
+class Needs:
+    """What is noted while elements are written down, under the guards of the part that is being written."""
+
+    found: dict[Need, None] = field(default_factory=dict)
+    within: frozenset[Guard] = frozenset()
+
+    def note(self, kind: str, of: Value) -> None:
+        self.found[Need(kind, of, self.within)] = None
+
+    def again(self, noted: Iterable[Need]) -> None:
+        """Notes what was noted apart, under the guards that hold now as well."""
+        for need in noted:
+            self.found[replace(need, guards=need.guards | self.within)] = None
+
+    @contextmanager
+    def under(self, guards: Iterable[Guard]) -> Iterator[None]:
+        """Where guards hold as well."""
+        before = self.within
+        self.within = before.union(guards)
+        try:
+            yield
+        finally:
+            self.within = before
+
+    @contextmanager
+    def apart(self) -> Iterator[dict[Need, None]]:
+        """Notes in a place of its own, whatever guards hold around it."""
+        before = self.found, self.within
+        self.found, self.within = found, _ = dict[Need, None](), frozenset[Guard]()
+        try:
+            yield found
+        finally:
+            self.found, self.within = before
