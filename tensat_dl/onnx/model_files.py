@@ -23,6 +23,8 @@ from tensat_dl.onnx.sparse import write_out
 #: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that
 #: later ones changed are opaque.
 OLDEST, NEWEST = 11, 28
+#: Since this set a Scan has no dimension for a batch, and ONNX's converter leaves older ones as they are.
+SCANNING = 9
 #: A protobuf file ends at 2 GiB. The weights of larger models stand in a file of their own.
 MAX_BYTES = 2**31 - 2**24
 #: Weights with at least so many bytes go there.
@@ -47,16 +49,18 @@ def read_model(path: str) -> ir.Model:
                 raise failed(path, "the file is empty")
         try:
             proto = onnx.load(path, load_external_data=False)
+            _has_no_maps(path, proto)
+            _branches_are_computed(path, proto.graph)
             write_out(proto)
             model = ir.from_proto(proto)
             ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
         except DecodeError:
             message = "this is not an ONNX file, or it is truncated"
             raise failed(path, message, _what_it_is(path)) from None
-        except OSError:
+        except (OSError, TsrError):
             raise
         except Exception as e:  # whatever onnx and onnx-ir find wrong with a model
-            message = f"the model can't be read: {first_line(e.__cause__ or e)}"
+            message = f"the model can't be read: {first_line(_first_cause(e))}"
             raise failed(path, message, "is the file damaged?") from None
     if not model.graph.outputs:
         raise failed(path, "this is not an ONNX file: it has no graph with outputs", _what_it_is(path))
@@ -98,6 +102,46 @@ def _supported(path: str, model: ir.Model) -> None:
         if version > newest:
             message = f"the model has {what} {version}, and the installed onnx knows versions up to {newest}"
             raise failed(path, message, "install a newer onnx")
+    standard = (n for n in ir.traversal.RecursiveGraphIterator(model.graph) if n.domain in ("", "ai.onnx"))
+    if opset(model) < 1 and (node := next(standard, None)) is not None:
+        message = f"the model does not say which opset its operator {node.op_type} is of"
+        raise failed(path, message, "add one for the domain '' to its opset_import")
+
+
+def _branches_are_computed(path: str, graph: onnx.GraphProto) -> None:
+    """Raises `TsrError` for a branch or a body that gives what only the graph around it has."""
+    for node in graph.node:
+        for inner in (g for a in node.attribute for g in (*a.graphs, *([a.g] if a.HasField("g") else ()))):
+            own = {name for n in inner.node for name in n.output}
+            own |= {v.name for v in (*inner.input, *inner.initializer)}
+            own |= {v.values.name for v in inner.sparse_initializer}
+            for value in inner.output:
+                if value.name not in own:
+                    message = (
+                        f"a graph in a node {node.op_type} gives {value.name}, which it does not compute"
+                    )
+                    raise failed(path, message, "the model is not valid")
+            _branches_are_computed(path, inner)
+
+
+def _has_no_maps(path: str, proto: onnx.ModelProto) -> None:
+    """Raises `TsrError` for an input or an output that is a map, which onnx-ir does not read."""
+    for what, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for value in values:
+            kind = value.type
+            while kind.HasField("sequence_type"):
+                kind = kind.sequence_type.elem_type
+            if kind.HasField("map_type"):
+                message = f"the {what} {value.name} is a map, a type that is not read"
+                hint = "export a classifier of scikit-learn with options={'zipmap': False}"
+                raise failed(path, message, hint)
+
+
+def _first_cause(e: BaseException) -> BaseException:
+    """The exception that an exception was made of, and that was made of, at last."""
+    while e.__cause__ is not None:
+        e = e.__cause__
+    return e
 
 
 def _external_attributes(model: ir.Model) -> Iterator[ir.Node]:
@@ -193,6 +237,11 @@ def converted(model: ir.Model, path: str) -> ir.Model:
 
     Before IR version 4 initialisers had to be listed among the inputs, too. They are no inputs in what is returned.
     """
+    if opset(model) < SCANNING and any(
+        n.op_type == "Scan" for n in ir.traversal.RecursiveGraphIterator(model.graph)
+    ):
+        message = f"the model has opset {opset(model)}, and ONNX does not convert its Scan to {OLDEST}"
+        raise failed(path, message, f"export it with opset {OLDEST} or a later one")
     proto = ir.to_proto(model)
     constants = {i.name for i in proto.graph.initializer} if proto.ir_version < 4 else set()
     inputs = [i for i in proto.graph.input if i.name not in constants]

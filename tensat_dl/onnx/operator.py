@@ -81,11 +81,15 @@ class Reading:
         return found
 
     def number_of(self, i: int) -> float:
-        """The value of input ``i``, one number. Raises `Unmapped` if it is not known, or not finite."""
+        """The value of input ``i``, one number. Raises `Unmapped` if it is not known, not finite, or an integer that
+        no float is."""
         array = self.constant(i)
-        if array.size != 1 or not isfinite(array.reshape(()).item()):
+        if array.size != 1 or not isfinite(element := array.reshape(()).item()):
             raise Unmapped(f"input {i} is not one number")
-        return meant(array.reshape(-1)[0])
+        value = meant(array.reshape(-1)[0])
+        if isinstance(element, int) and int(value) != element:
+            raise Unmapped(f"input {i} has more digits than a float")
+        return value
 
     def result(self, k: int = 0) -> TensorType:
         """The type of output ``k``, as ONNX infers it."""

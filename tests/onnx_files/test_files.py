@@ -77,6 +77,41 @@ def no_outputs(proto: Any) -> None:
     del proto.graph.output[:]
 
 
+def no_opset(proto: Any) -> None:
+    del proto.opset_import[:]
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+
+
+def output_of_another_graph(proto: Any) -> None:
+    branch = onnx.helper.make_graph([], "branch", [], [value("p", 4, 32)])
+    proto.graph.node.append(make_node("If", ["flag"], ["z"], then_branch=branch, else_branch=branch))
+    proto.graph.input.append(value("flag", dtype=onnx.TensorProto.BOOL))
+    proto.graph.output.append(value("z", 4, 32))
+
+
+def map_of_scores(proto: Any) -> None:
+    """As skl2onnx writes classifiers."""
+    proto.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    proto.graph.node.append(
+        make_node("ZipMap", ["y"], ["scores"], domain="ai.onnx.ml", classlabels_int64s=range(32))
+    )
+    scores = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    proto.graph.output.append(
+        onnx.helper.make_value_info("scores", onnx.helper.make_sequence_type_proto(scores))
+    )
+
+
+def scan_of_a_batch(proto: Any) -> None:
+    proto.opset_import[0].version = 8
+    body = onnx.helper.make_graph(
+        [make_node("Relu", ["a"], ["b"])], "body", [value("a", 32)], [value("b", 32)]
+    )
+    proto.graph.node.append(make_node("Scan", ["", "y"], ["z"], body=body, num_scan_inputs=1))
+    proto.graph.output.append(value("z", 4, 32))
+
+
 def negative_input(proto: Any) -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
 
@@ -123,6 +158,10 @@ def endless_input(proto: Any) -> None:
         (undefined_operand, "takes nobody, which nothing computes"),
         (undefined_output, "nothing computes the output nobody"),
         (no_outputs, "no graph with outputs"),
+        (no_opset, "does not say which opset its operator MatMul is of"),
+        (output_of_another_graph, "a graph in a node If gives p, which it does not compute"),
+        (map_of_scores, "the output scores is a map"),
+        (scan_of_a_batch, "the model has opset 8, and ONNX does not convert its Scan to 11"),
     ],
 )
 def test_models_that_are_not_valid(damage: Callable[[Any], None], say: str, tmp_path: Path) -> None:

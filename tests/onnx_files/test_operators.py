@@ -298,6 +298,34 @@ def test_what_integers_have_no_activations_for(
     np.testing.assert_array_equal(y, np.where(x > 0, x, x * np.array(slope or 0, dtype)))
 
 
+@pytest.mark.parametrize("op", ["Clip", "Pad"])
+def test_an_integer_that_no_float_is(op: str, tmp_path: Path) -> None:
+    """2^53 + 1 was written as 2^53."""
+    large = 2**53 + 1
+    inner = {"Clip": ["c", "zero", "large"], "Pad": ["c", "pads", "large"]}[op]
+    numbers = [
+        tensor("zero", 0, np.int64),
+        tensor("large", large, np.int64),
+        tensor("pads", [0, 1], np.int64),
+    ]
+    nodes = [make_node("Neg", ["x"], ["b"]), make_node("Neg", ["b"], ["c"]), make_node(op, inner, ["y"])]
+    proto = model(nodes, [value("x", 3, dtype=7)], [value("y", None, dtype=7)], numbers)
+    out = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "-o", out, "--no-measure", "--device", "h100")
+    assert (done.code, done.err) == (0, "")
+    (y,) = onnxruntime.InferenceSession(str(out)).run(None, {"x": np.array([-5, 7, large + 2], np.int64)})
+    assert y.tolist() == ([0, 7, large] if op == "Clip" else [-5, 7, large + 2, large])
+
+
+def test_a_range_of_fractions_is_not_computed_ahead_of_time(tmp_path: Path) -> None:
+    """ONNX Runtime adds them up in another order than ONNX's reference."""
+    numbers = [tensor(name, n) for name, n in (("start", 0), ("stop", 1), ("fraction", 0.1), ("one", 1))]
+    for step, known in (("fraction", False), ("one", True)):
+        nodes = [make_node("Range", ["start", "stop", step], ["r"]), make_node("Add", ["x", "r"], ["y"])]
+        proto = model(nodes, [value("x", 1)], ["y"], numbers)
+        assert ("Range" in str(read(tmp_path, proto).graph.nodes)) == (not known)
+
+
 def test_hardswish_of_doubles_is_one_of_doubles(tmp_path: Path) -> None:
     """ONNX Runtime rounds its HardSwish's slope to an f32."""
     nodes = [

@@ -117,14 +117,21 @@ def _read_gelu(r: Reading) -> int:
 
 
 def _read_clip(r: Reading) -> int:
-    """Bounds are optional. Those that are computed are operands."""
+    """Bounds are optional. Those that are computed are operands, and integers that no float is."""
     x = r.x()
-    low, high = (r.number_of(i) if r.has(i) and r.is_known(i) else None for i in (1, 2))
+    low, high = (r.number_of(i) if r.has(i) and _is_float(r, i) else None for i in (1, 2))
     if low is not None and high is not None:
         return r.op("clip", x, low=low, high=high)
     if r.has(1):
         x = r.op("relu", x) if low == 0 else r.op("ewmax", *r.scalars(x, r.x(1)))
     return r.op("ewmin", *r.scalars(x, r.x(2))) if r.has(2) else x
+
+
+def _is_float(r: Reading, i: int) -> bool:
+    """Whether a bound is known, and a float has its value."""
+    return r.is_known(i) and all(
+        float(n) == n for n in r.constant(i).reshape(-1).tolist() if math.isfinite(n)
+    )
 
 
 def _write_clip(w: Writing) -> ir.Value:

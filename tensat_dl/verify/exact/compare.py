@@ -364,7 +364,7 @@ def _compare_floats(
 
 def _lost(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
     """An element that is a number in the first graph, and not in the second, as a root is of what lies below 0. Not
-    where a number is too large or too small for a float, or an integer, by which nothing may be divided if it is 0."""
+    where a number is too large or too small for a float, or where there are integers, as one may be a divisor."""
     integers = any(t.dtype in INTEGERS for t in leaves((before, after)).values())
     if integers or PARTIAL.isdisjoint(ops.closure(n.op for n in after.nodes)):
         return None
