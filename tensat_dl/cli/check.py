@@ -161,7 +161,7 @@ def _verify(files: list[_File], again: bool, where: Where | None, progress: Prog
 
 def _mistyped(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
     """Errors of a rule that never type-checks."""
-    from tensat_dl.verify.rules.examine import check_rule_types  # takes a while to load
+    from tensat_dl.verify.rules.rule_types import check_rule_types  # takes a while to load
 
     return check_rule_types(rule, ops)
 

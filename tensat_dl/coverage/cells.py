@@ -22,7 +22,8 @@ from tensat_dl.verify.prove.equality import find_equal
 from tensat_dl.verify.prove.goals import Goal, goal
 from tensat_dl.verify.prove.prove import Prover
 from tensat_dl.verify.rules.coverage import QUOTIENTS
-from tensat_dl.verify.rules.examine import Examiner, check_rule_types
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.rule_types import check_rule_types
 from tensat_dl.verify.rules.sampling import Sampler
 
 #: How many instances an equation is tried on before it is examined, and on how many if these tell little.

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
@@ -68,22 +68,26 @@ class Explorer:
     limits: Limits
     estimate: Estimate | None = None
     compiled: CompiledRules | None = None
-    brake: Brake = field(default_factory=Brake)
-    notes: dict[str, None] = field(default_factory=dict)
-    multi_done: int = 0
-    first_late: int = 0  #: the first handle of what was made after multi-pattern rules were applied
-    quiet: int = 0  #: iterations since group and multi-pattern rules last ran
-    done: Counter[str] = field(default_factory=Counter)  #: matches by single-pattern rule that were applied
-    alike: Nodes = field(default_factory=Nodes)  #: the e-nodes as they were last read
-    read: int = 0  #: how many these are
-    unchanged: EngineState | None = None  #: what was read; None once e-nodes may have been added or merged
-    last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None  #: the last snapshot, and what it is of
-    applied: set[str] = field(default_factory=set)  #: rules that were, in any iteration
-    skipped: int = 0  #: matches of this iteration that would close a cycle
-    filtered: int = 0  #: e-nodes on the filter list
-    merges: list[Merge] = field(default_factory=list)  #: what group rules have merged
-    seen: View | None = None  #: the e-graph of which an answer may be refined
-    wanted: set[int] = field(default_factory=set)  #: results of members that an answer has asked for
+
+    def __post_init__(self) -> None:
+        self.brake = Brake()
+        self.notes = dict[str, None]()
+        self.multi_done = 0
+        self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
+        self.quiet = 0  #: iterations since group and multi-pattern rules last ran
+        self.done = Counter[str]()  #: matches by single-pattern rule that were applied
+        self.alike = Nodes()  #: the e-nodes as they were last read
+        self.read = 0  #: how many these are
+        #: what was read; None once e-nodes may have been added or merged
+        self.unchanged: EngineState | None = None
+        #: the last snapshot, and what it is of
+        self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
+        self.applied = set[str]()  #: rules that were, in any iteration
+        self.skipped = 0  #: matches of this iteration that would close a cycle
+        self.filtered = 0  #: e-nodes on the filter list
+        self.merges: list[Merge] = []  #: what group rules have merged
+        self.seen: View | None = None  #: the e-graph of which an answer may be refined
+        self.wanted = set[int]()  #: results of members that an answer has asked for
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled import CompiledRule, ok_relation, ruleset
@@ -78,10 +78,12 @@ class AcyclicView(View):
 class FilteredExplorer(Explorer):
     """One exploration with cycle filtering."""
 
-    ages: Ages = field(default_factory=Ages)
-    enodes: list[ENode] = field(default_factory=list)  #: those not on the filter list
-    classes: ClassGraph = field(default_factory=dict)  #: which e-classes each one depends on, by those
-    state: EngineState | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.ages = Ages()
+        self.enodes: list[ENode] = []  #: those not on the filter list
+        self.classes: ClassGraph = {}  #: which e-classes each one depends on, by those
+        self.state: EngineState | None = None
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None

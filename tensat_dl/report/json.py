@@ -16,8 +16,8 @@ from tensat_dl.report.facts import operators, speedup
 from tensat_dl.report.verdicts import plain, verdict_to_json
 from tensat_dl.run.growth import growth
 from tensat_dl.run.result import AnswerAtSizes, Result
-from tensat_dl.verify.exact.compare import Exact
 from tensat_dl.verify.exact.modular import PRIMES
+from tensat_dl.verify.exact.result import Exact
 
 
 def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:

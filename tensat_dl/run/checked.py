@@ -17,7 +17,7 @@ from tensat_dl.rewrite.source import MAX_RANK
 from tensat_dl.run.options import Options
 from tensat_dl.verify.ahead import Ahead
 from tensat_dl.verify.equivalence import Equivalence, compare
-from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rounding import rounded_jumps

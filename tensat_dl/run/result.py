@@ -16,7 +16,7 @@ from tensat_dl.measure.machine import Outcome
 from tensat_dl.run.options import Options
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.verify.equivalence import Equivalence
-from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.why.steps import Explanation
 

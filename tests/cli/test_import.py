@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensat_dl.lang.program import load_program
-from tensat_dl.verify.rules.examine import check_rule_types
+from tensat_dl.verify.rules.rule_types import check_rule_types
 
 from .running import ROOT, invoke
 

@@ -28,7 +28,7 @@ from tensat_dl.engine.syntax import Command, Lit, app, by_id, written
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.groups import listed
 from tensat_dl.rewrite.source import Forms
-from tensat_dl.verify.rules.examine import check_rule_types
+from tensat_dl.verify.rules.rule_types import check_rule_types
 from tests.explore.graphs import graph_in, graph_of, library, program_of, rules_named
 
 #: Rules have more variants at higher ranks, no other commands.

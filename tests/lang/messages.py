@@ -6,7 +6,7 @@ from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.lang.elaborate import elaborate_test
 from tensat_dl.lang.named_sizes import graph_of
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.verify.rules.examine import check_rule_types
+from tensat_dl.verify.rules.rule_types import check_rule_types
 
 
 def diagnostics(path: str) -> tuple[Diagnostic, ...]:

@@ -12,7 +12,8 @@ import pytest
 from tensat_dl import resources
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.lang.program import Program, load_program
-from tensat_dl.verify.rules.examine import Examiner, loosened
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.loosened import loosened
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library
 from tensat_dl.verify.rules.verdict import Verdict

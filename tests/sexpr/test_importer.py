@@ -14,7 +14,8 @@ from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.lang.sexpr.importer import ImportedRules, import_rules
 from tensat_dl.lang.sexpr.taso_terms import SIGNATURES
-from tensat_dl.verify.rules.examine import Examiner, check_rule_types
+from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.rule_types import check_rule_types
 
 
 def imported(text: str, multi: bool = False) -> ImportedRules:

@@ -15,16 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, Literal
 
 import numpy as np
 
-from tensat_dl.beside import two_at_a_time
-from tensat_dl.core.graph import FLOATS, INTEGERS, Graph, TensorType, attr_text
+from tensat_dl.core.graph import FLOATS, Graph, TensorType
 from tensat_dl.ops.flops import flops
-from tensat_dl.ops.semantics import SEMANTICS, semantics_of
-from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import interface_difference, place
 from tensat_dl.verify.exact.arithmetic import OutOfReach
@@ -34,22 +30,17 @@ from tensat_dl.verify.exact.draws import (
     LARGE,
     RANGES,
     WHOLE,
-    DrawRange,
     beyond,
     exact_values,
     leaves,
     ramps,
-    real_values,
     wrapping,
 )
+from tensat_dl.verify.exact.floats import compare_floats, lost_in
 from tensat_dl.verify.exact.modular import PRIMES, Modular, Residues, fresh_primes
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
-from tensat_dl.verify.execute import execute
-from tensat_dl.verify.keyed import generator
-
-Status = Literal["equal", "different", "unsupported"]
-Level = Literal["modular", "integer", "float"]
+from tensat_dl.verify.exact.result import Difference, Exact
 
 #: Sets of numbers that exact values are drawn from; besides, so many times numbers near the graphs' constants are, or
 #: until so many elements were, as there are many such numbers; and as often numbers far beyond them.
@@ -62,64 +53,6 @@ LONG = 24
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
 MOST_RATIONAL_OPERATIONS = 3_000_000
-#: Rounding is measured for each element: everything is changed by about the first of a scale, relative, a number of
-#: times, and what may be 0 for its smallness alone by the second. What float64 rounds is less than the third times
-#: what an element changes, on one scale or the other: where nearly all of a number cancels, the second says more.
-#: Elements that differ by less than `ROUNDING`, relative, are taken to be equal.
-SCALES = ((2.0**-24, 2.0**-1000, 2.0**-22), (2.0**-46, 2.0**-1022, 1.0))
-CHANGES = 8
-ROUNDING = 2.0**-46
-#: Functions whose values may be too small for a float64.
-VANISHING = frozenset({"exp", "sigmoid", "power"})
-#: Rounding of graphs that may be deep is not measured. A difference is more than this times the output's largest
-#: magnitude, plus the second times the largest magnitude of anything that was computed: what cancels leaves an error.
-TOLERANCE_DEEP = 1e-9
-WITHIN_DEEP = 1e-6
-#: Operators that not all numbers have.
-PARTIAL = frozenset({"sqrt", "rsqrt", "log", "power", "ewdiv"})
-#: Functions whose results are much nearer to 1 than what they are taken of.
-LEVELLING = frozenset({"sqrt", "rsqrt", "log"})
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """An element of an output in which two graphs differ, on these inputs and weights.
-
-    At the modular level all numbers are residues modulo ``modulus``.
-    """
-
-    output: str
-    index: tuple[int, ...]
-    before: int | float | Fraction
-    after: int | float | Fraction
-    values: Mapping[str, Array]
-    modulus: int | None = None
-
-    def __str__(self) -> str:
-        numbers = "" if self.modulus is None else f", modulo {self.modulus}, on random integers"
-        element = f"element {attr_text(self.index)} of output {self.output}"
-        return f"{element} is {self.before} before and {self.after} after{numbers}"
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """The result of comparing two graphs, and the level that decided.
-
-    ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
-    it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
-    differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
-    decided, opaque operators included; for graphs that differ also constants that are rounded. ``compared`` has, for
-    each comparison of elements in both graphs, the operator and the truth values that it came to in exact numbers;
-    for each ``select`` those of its condition where its operands differ.
-    """
-
-    status: Status
-    level: Level
-    log2_error: float | None = None
-    difference: Difference | None = None
-    reason: str = ""
-    stand_ins: tuple[str, ...] = ()
-    compared: tuple[tuple[str, frozenset[bool]], ...] = ()
 
 
 def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) -> Exact:
@@ -129,7 +62,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     try:
         modular = compare_modular(before, after, ops, seed, _primes(before, after, ops, seed))
         if modular.status == "equal":
-            lost = _lost(before, after, ops, seed)
+            lost = lost_in(before, after, ops, seed)
             return modular if lost is None else Exact("different", "float", None, lost, "compared in float64")
         reason = "true only because of the values of " + ", ".join(modular.stand_ins)
     except (OutOfReach, ValueError) as error:  # NumPy has arrays of up to 64 dimensions
@@ -148,7 +81,7 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
     # Where stand-ins differ near a constant, so may what they stand for: no range lies there.
     doubtful = found.difference.values if found is not None and found.difference is not None else None
-    floats = _compare_floats(before, after, ops, seed, reason, ranges, values=doubtful)
+    floats = compare_floats(before, after, ops, seed, reason, ranges, values=doubtful)
     if equal is None:
         return floats
     return equal if floats.status == "unsupported" else replace(floats, compared=equal.compared)
@@ -296,175 +229,7 @@ def compare_far(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     """Compares in float64, only on numbers far beyond the graphs' constants; "unsupported" for graphs without
     constants."""
     ranges = beyond(scales(constants((before, after), ops)))
-    return _compare_floats(before, after, ops, seed, "far beyond constants", ranges, deep=True)
-
-
-def _compare_floats(
-    before: Graph,
-    after: Graph,
-    ops: OpTable,
-    seed: int,
-    reason: str,
-    ranges: Sequence[DrawRange],
-    deep: bool = False,
-    values: Mapping[str, Array] | None = None,
-) -> Exact:
-    """Compares on values in these ranges, and on given ones. Elements that are not finite are ignored on the latter,
-    and if graphs may be ``deep``."""
-    semantics = semantics_of(ops)
-    reason = f"{reason}; compared in float64, but for rounding"
-    compared = False
-    # Where nobody writes infinite numbers, they come from numbers that are too large for a float.
-    infinite = any(np.isinf(n.attr("value")) for g in (before, after) for n in g.nodes if n.op == "fill")
-
-    def run(k: int) -> tuple[Mapping[str, Array], tuple[list[list[Array]], float, bool]]:
-        # A single number has one sign in each range, not the same one in all.
-        drawn = own if k == len(ranges) else real_values(before, after, ranges[k], seed * len(ranges) + k)
-        return drawn, _run((before, after), drawn, semantics)
-
-    types = leaves((before, after))
-    own = {name: np.asarray(v, computed_in(types[name].dtype)) for name, v in (values or {}).items()}
-    count = len(ranges) + (values is not None)
-    # Graphs that may be deep take longer than threads to start.
-    makes = (partial(run, k) for k in range(count))
-    runs = two_at_a_time(makes) if deep else (make() for make in makes)
-    for _ in range(count):
-        try:
-            drawn, ((x, y), largest, too_far) = next(runs)
-        except ValueError as error:
-            return Exact("unsupported", "float", reason=f"{reason}; {error}")
-        for (name, _), *found in zip(before.outputs, x, y, strict=True):
-            # Truth values have no difference; their numbers have.
-            p, q = (np.asarray(array, np.float64) for array in found)
-            finite = np.isfinite(p) & np.isfinite(q)
-            # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
-            # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
-            with np.errstate(invalid="ignore"):
-                counts = not deep and not too_far and drawn is not own  # where divisors may be 0
-                size, apart = np.maximum(np.abs(p), np.abs(q)), np.abs(p - q)
-                beyond = finite & (apart > ROUNDING * size)
-                unequal = ~finite & np.isfinite(p) & counts
-                if infinite:
-                    unequal |= ~finite & (p != q) & ~np.isnan(p)
-                if deep:
-                    unequal |= finite & (
-                        apart > TOLERANCE_DEEP * size[finite].max(initial=0.0) + WITHIN_DEEP * largest
-                    )
-                elif beyond.any() and not unequal.any():
-                    unequal = beyond & (apart > _rounded((before, after), drawn, ops, name, seed))
-            if unequal.any():
-                index = place(unequal)
-                difference = Difference(name, index, float(p[index]), float(q[index]), drawn)
-                return Exact("different", "float", None, difference, reason)
-            compared = compared or bool(finite.any() or (infinite and (p == q).any()))
-    if not compared:
-        return Exact("unsupported", "float", reason=f"{reason}; no output is a finite number")
-    return Exact("equal", "float", reason=reason)
-
-
-def _lost(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
-    """An element that is a number in the first graph, and not in the second, as a root is of what lies below 0. Not
-    where a number is too large or too small for a float, or where there are integers, as one may be a divisor."""
-    integers = any(t.dtype in INTEGERS for t in leaves((before, after)).values())
-    if integers or PARTIAL.isdisjoint(ops.closure(n.op for n in after.nodes)):
-        return None
-    semantics = semantics_of(ops)
-    for k, spread in enumerate(RANGES):
-        drawn = real_values(before, after, spread, seed * len(RANGES) + k)
-        (x, y), _, too_far = _run((before, after), drawn, semantics)
-        for (name, _), p, q in zip(before.outputs, x, y, strict=True):
-            lost = np.isfinite(np.asarray(p, np.float64)) & ~np.isfinite(np.asarray(q, np.float64))
-            if lost.any() and not too_far:
-                index = place(lost)
-                return Difference(name, index, float(p[index]), float(q[index]), drawn)
-    return None
-
-
-def _rounded(
-    graphs: Sequence[Graph], values: Mapping[str, Array], ops: OpTable, output: str, seed: int
-) -> Array:
-    """How much rounding may change each element of an output, as far as it is measured; infinite if it is no number
-    where everything that is computed is changed a little."""
-    return np.maximum(*(part * _change(graphs, values, ops, output, seed, *by) for *by, part in SCALES))
-
-
-def _change(
-    graphs: Sequence[Graph],
-    values: Mapping[str, Array],
-    ops: OpTable,
-    output: str,
-    seed: int,
-    relative: float,
-    least: float,
-) -> Array:
-    """By how much each element of an output changes if all that is computed does."""
-    means: list[Array] = []  # of magnitudes: squares of small ones would be 0
-    drawn: np.random.Generator
-
-    def changed(x: Array) -> Array:
-        return x * (1 + relative * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
-
-    def perturbed(name: str, function: Semantics) -> Semantics:
-        more = least if name in VANISHING else 0.0
-
-        def apply(*xs: Array, **attrs: Any) -> Array:
-            x = np.asarray(function(*xs, **attrs))
-            return np.asarray(changed(x) + more) if x.dtype.kind == "f" else x
-
-        return apply
-
-    semantics = semantics_of(ops)
-    other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
-    with np.errstate(all="ignore"):
-        for graph in graphs:
-            (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
-            usual = execute(graph, values, semantics)[k]
-            total = np.zeros(usual.shape)
-            for turn in range(CHANGES):
-                drawn = generator("change", seed, turn)
-                found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
-                error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
-                total += np.nan_to_num(error, nan=np.inf)
-            means.append(total / CHANGES)
-    return np.maximum(*means)
-
-
-def _run(
-    graphs: Sequence[Graph], values: Mapping[str, Array], semantics: Mapping[str, Semantics]
-) -> tuple[list[list[Array]], float, bool]:
-    """The outputs of graphs; the largest magnitude of anything that was computed; and whether a number was too large
-    or too small for a float."""
-    levelled = {id(values[name]) for name in _levelled(graphs)}
-    magnitudes = [0.0]
-    too_far: list[str] = []
-
-    def noted(array: Array) -> None:
-        if id(array) not in levelled:
-            magnitudes.append(largest_magnitude(np.asarray(array, np.float64)))
-
-    with np.errstate(all="ignore", over="call", under="call", call=lambda error, _: too_far.append(error)):
-        found = [execute(graph, values, semantics, noted) for graph in graphs]
-    return found, max(magnitudes), bool(too_far)
-
-
-def largest_magnitude(array: Array) -> float:
-    """The largest magnitude of the finite numbers; 0 if there are none."""
-    largest = float(np.maximum(array.max(initial=0.0), -array.min(initial=0.0)))
-    if not np.isfinite(largest):  # seldom, and it takes several times as long
-        largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
-    return largest
-
-
-def _levelled(graphs: Sequence[Graph]) -> set[str]:
-    """Leaves that only roots and logarithms are taken of: how large they are makes no sum inaccurate."""
-    rooted: set[str] = set()
-    others: set[str] = set()
-    for graph in graphs:
-        names = {i: str(graph.nodes[i].attr("name")) for i in (*graph.inputs, *graph.weights)}
-        for node in graph.nodes:
-            (rooted if node.op in LEVELLING else others).update(names[i] for i in node.inputs if i in names)
-        others.update(names[i] for _, i in graph.outputs if i in names)
-    return rooted - others
+    return compare_floats(before, after, ops, seed, "far beyond constants", ranges, deep=True)
 
 
 def _difference(

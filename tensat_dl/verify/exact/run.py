@@ -13,7 +13,6 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.compare import (
-    Exact,
     Half,
     compare_far,
     compare_integers,
@@ -23,6 +22,7 @@ from tensat_dl.verify.exact.compare import (
 from tensat_dl.verify.exact.constants import LARGEST_DENOMINATOR, numbers
 from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.exact.modular import PRIMES
+from tensat_dl.verify.exact.result import Exact
 
 #: Graphs for which a comparison would take more seconds of a processor than about this are not compared.
 PATIENCE = 4.0

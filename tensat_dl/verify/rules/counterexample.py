@@ -15,8 +15,8 @@ from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.semantics.elementwise import cast
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
-from tensat_dl.verify.exact.compare import Difference
 from tensat_dl.verify.exact.draws import leaves
+from tensat_dl.verify.exact.result import Difference
 from tensat_dl.verify.execute import ExecutionError, execute
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.sampling import Frame

@@ -6,33 +6,27 @@ import gc
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
-from tensat_dl.core import expression as ex
-from tensat_dl.core.diagnostics import Diagnostic, TsrError, collected
+from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, facts_of, names_of
 from tensat_dl.core.graph import Graph
-from tensat_dl.core.rule import Attribute, Fixed, PatternNode, RewriteRule, Variable
-from tensat_dl.engine.compile import compile_rule, variants_of
-from tensat_dl.engine.schema import Schema
-from tensat_dl.ops.evaluate import evaluate
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.ops.symbolic import EvaluationError, NotKnown
-from tensat_dl.ops.table import AttrDecl, OpTable
+from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
-from tensat_dl.ops.values import Env
-from tensat_dl.rewrite.conditions import UNMET
-from tensat_dl.rewrite.groups import instantiate, listed
-from tensat_dl.rewrite.source import MAX_RANK, Forms
-from tensat_dl.rewrite.variants import Assignments
-from tensat_dl.verify.exact.compare import Difference, Exact, compare_exactly, either, operations_of
+from tensat_dl.rewrite.source import Forms
+from tensat_dl.verify.exact.compare import compare_exactly, either, operations_of
+from tensat_dl.verify.exact.result import Difference, Exact
 from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_results_given
 from tensat_dl.verify.rules.aspects import aspects_of
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.coverage import Coverage
 from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.loosened import loosened
 from tensat_dl.verify.rules.machine import MachineArithmetic
+from tensat_dl.verify.rules.rule_types import check_compiles, check_rule_types
 from tensat_dl.verify.rules.sampling import (
     LARGE_INSTANCES,
     LIMIT,
@@ -67,8 +61,6 @@ REPEATS = 3
 SELDOM = 50_000
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
-#: Ranks for which types are checked.
-ANY_RANKS = Forms(tuple(range(MAX_RANK + 1)))
 
 
 @dataclass
@@ -133,7 +125,7 @@ class Examiner:
             return Verdict(rule.name, "proved" if proof else "tested", len(tests.equal), proof=proof)
         tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
         nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
-        _compile(rule, self.ops, Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
+        check_compiles(rule, self.ops, Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
         aspects = aspects_of(tested, self.machine, self.seed)
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
@@ -357,108 +349,3 @@ def _values_of_results(rule: RewriteRule) -> str:
     asked = [fact for c in rule.conditions for fact in facts_of(c) if fact.function == "value"]
     names = [n.id for fact in asked for n in names_of(fact.tensor) if n.id in results]
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
-
-
-# ---- rules that are more general --------------------------------------------------------------------------
-
-
-def loosened(rule: RewriteRule, ops: OpTable) -> Iterator[tuple[str, RewriteRule]]:
-    """For each attribute of the source that is a literal, as in ``act = none``, the attribute as it is written and a
-    more general rule that may be meant. A variable stands for the literal there alone, or wherever it is the value of
-    an attribute of this name, on both sides; the last condition is that the variable is the literal."""
-    done = set()
-    for node in rule.source.nodes:
-        for attribute in node.attrs:
-            a = ops[node.op][attribute.name]
-            # the shape of a number in a pattern is not written, and follows from what it is applied to
-            if not isinstance(attribute.pattern, Fixed) or (node.op, a.name) == ("fill", "shape"):
-                continue
-            value = attribute.value
-            name = ex.Name(f"any {a.name}", span=value.span)
-            condition = ex.Binary("==", name, _whole(value, a), span=value.span)
-            alone = replace(rule.source, nodes=_replaced(rule.source.nodes, (node,), attribute, name))
-            general = [replace(rule, source=alone)]
-            if (attribute.name, value) not in done:
-                done.add((attribute.name, value))
-                source, target = (
-                    replace(side, nodes=_replaced(side.nodes, side.nodes, attribute, name))
-                    for side in (rule.source, rule.target)
-                )
-                general.append(replace(rule, source=source, target=target))
-            for version in general:
-                text = f"{a.name} = {value.span.line}"
-                yield text, replace(version, conditions=(*rule.conditions, condition))
-
-
-def _replaced(
-    nodes: Sequence[PatternNode], at: Sequence[PatternNode], old: Attribute, by: ex.Name
-) -> tuple[PatternNode, ...]:
-    """Nodes with a variable in place of an attribute's value in some of them."""
-    new = replace(old, value=by, pattern=Variable(by.id))
-    return tuple(
-        replace(n, attrs=tuple(new if (k.name, k.value) == (old.name, old.value) else k for k in n.attrs))
-        if any(n is m for m in at)
-        else n
-        for n in nodes
-    )
-
-
-def _whole(value: ex.Expr, a: AttrDecl) -> ex.Expr:
-    """A literal as a condition writes it: a word as text, a list in full where one number is written for all."""
-    if isinstance(value, ex.Name):
-        return ex.Const(value.id, "string", value.id, span=value.span)
-    if a.length is None or isinstance(value, ex.ListExpr):
-        return value
-    return ex.ListExpr((value,) * a.length, span=value.span)
-
-
-# ---- types ------------------------------------------------------------------------------------------------
-
-
-def check_rule_types(rule: RewriteRule, ops: OpTable) -> list[Diagnostic]:
-    """The problems of a rule that can never apply: a side that type-checks for no ranks, or a condition that has no
-    value or can't be compiled."""
-    problems: list[Diagnostic] = []
-    with collected(problems):
-        schema = Schema(ops)
-        one = rule if rule.index is None else instantiate(rule, 2)
-        found = schema.variants(one, ANY_RANKS)
-        if not found:
-            message = f"the source of rule `{rule.name}` never type-checks"
-            try:
-                Assignments(one, Inference(ops), met=True).variants(ANY_RANKS)
-            except NotKnown as e:
-                return [Diagnostic(f"{message}: {e}", rule.span)]
-            return [
-                Diagnostic(message, rule.span, f"rules are about tensors of at most {MAX_RANK} dimensions")
-            ]
-        reasons = [v.ill_typed for v in found]
-        met = [v.env for v in found if v.ill_typed != UNMET]
-        if all(reasons) and met:
-            for condition in rule.conditions:
-                missing = [_no_value(condition, env) for env in met]
-                if all(missing):
-                    message = f"condition `{condition.span.line}` never has a value: {missing[-1]}"
-                    return [Diagnostic(message, condition.span)]
-        reason = next((r for r in reasons if r != UNMET), "")
-        if all(reasons) and reason:  # where conditions are never met the rule is vacuous
-            message = f"the target of rule `{rule.name}` never type-checks: {reason}"
-            return [Diagnostic(message, rule.span)]
-        _compile(rule, ops, ANY_RANKS)
-    return problems
-
-
-def _no_value(condition: ex.Expr, env: Env) -> str:
-    """Why a condition has no value under one assignment of ranks; empty if it has."""
-    try:
-        evaluate(condition, env)
-    except EvaluationError as e:
-        return str(e)
-    return ""
-
-
-def _compile(rule: RewriteRule, ops: OpTable, forms: Forms) -> None:
-    """Raises `TsrError` if the rule can't be compiled, for lists of two if it takes lists."""
-    schema = Schema(ops)
-    one = listed(rule, 2) if rule.takes_lists else rule
-    compile_rule(one, schema, variants_of(one, schema, forms), {})

@@ -11,10 +11,12 @@ import pytest
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import semantics_of
-from tensat_dl.verify.exact.compare import Exact, compare_exactly, compare_modular, largest_magnitude
+from tensat_dl.verify.exact.compare import compare_exactly, compare_modular
 from tensat_dl.verify.exact.constants import near
 from tensat_dl.verify.exact.draws import FRACTIONS, LARGE, WHOLE
+from tensat_dl.verify.exact.floats import largest_magnitude
 from tensat_dl.verify.exact.modular import LEAST_PRIME
+from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.execute import execute
 from tests.explore.graphs import graph_in, library, program_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.equivalence import compare
-from tensat_dl.verify.exact.compare import Exact
+from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.exact.run import compare_if_small, described, refuted_by
 from tests.cli.running import invoke
 from tests.explore.graphs import graph_of, library
