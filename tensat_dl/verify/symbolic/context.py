@@ -302,12 +302,17 @@ class Context:
             return self._limited(fn, args)
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
-        own = fn.startswith("power")  # whose exponent may be any
-        if (fn in PARTIAL or own) and not is_positive(args[0]):
-            self.needs.note(fn if own else "root", args[0])
-        if (fn in DIVIDING or own) and not is_divisor(args[-1], self.known.holds):
-            self.needs.note(fn if own else "divisor", args[-1])
+        power = fn.startswith("power")  # whose exponent may be any
+        if (fn in PARTIAL or power) and not is_positive(args[0]):
+            self.needs.note(fn if power else "root", args[0])
+        if (fn in DIVIDING or power) and not is_divisor(args[-1], self.known.holds, self._truths()):
+            self.needs.note(fn if power else "divisor", args[-1])
         return applied(fn, args)
+
+    def _truths(self) -> list[str]:
+        """The variables whose elements may be truth values."""
+        types = ((name, self.settled(t)) for name, t in self.dtypes.items())
+        return [name for name, t in types if not self.known.holds(sym.negate(sym.equal(t, "bool")))]
 
     def _where(self, g: Condition, holds: bool, fn: str, args: Sequence[Value]) -> Value:
         """A function of elements where a guard holds, or where it does not; 0 elsewhere."""

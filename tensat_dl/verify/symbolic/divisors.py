@@ -6,7 +6,7 @@ for some attributes, or that is 0 for a whole range of elements, is a divisor of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 
 from tensat_dl.ops import symbolic as sym
@@ -33,24 +33,28 @@ THROUGH_ZERO = frozenset(("tanh", "erf", "sqrt", "gelu"))
 Holds = Callable[[Bool], bool]
 
 
-def is_divisor(v: Value, holds: Holds) -> bool:
-    """Whether v is 0 at most for single elements, whatever the sizes."""
-    return not _may_vanish(v, holds) and _is_nonzero(v, holds)
+def is_divisor(v: Value, holds: Holds, truths: Collection[str]) -> bool:
+    """Whether v is 0 at most for single elements, whatever the sizes. ``truths`` are variables that may have truth
+    values."""
+    return not _may_vanish(v, holds, truths) and _is_nonzero(v, holds)
 
 
-def _may_vanish(v: Value, holds: Holds) -> bool:
+def _may_vanish(v: Value, holds: Holds, truths: Collection[str]) -> bool:
     """Whether a number may be 0 for all elements of a range, as a maximum or a truth value is."""
-    if not any(_is_piecewise(f) for t, _ in v.terms for f, n in t.factors if n > 0):
+    if not any(_is_piecewise(f, truths) for t, _ in v.terms for f, n in t.factors if n > 0):
         return False
     return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
 
 
-def _is_piecewise(f: Factor) -> bool:
-    """Whether a factor is such a function, or one of such a function that may be 0 where that is."""
-    if not isinstance(f, FunctionOf) or f.fn in POSITIVE:
+def _is_piecewise(f: Factor, truths: Collection[str]) -> bool:
+    """Whether a factor is such a number, or a function of one that may be 0 where that is."""
+    if not isinstance(f, FunctionOf):
+        return isinstance(f, Read) and f.tensor in truths
+    if f.fn in POSITIVE:
         return False
     inside = (g for a in f.args for t, _ in a.terms for g, _ in t.factors)
-    return f.fn in PIECEWISE or f.fn.startswith("cast") or any(map(_is_piecewise, inside))
+    of_one = any(_is_piecewise(g, truths) for g in inside)
+    return of_one or f.fn in PIECEWISE or f.fn.startswith("cast")
 
 
 def _is_above_zero(t: Summand, holds: Holds) -> bool:
@@ -101,6 +105,8 @@ def _factor_at_ones(f: Factor, n: int, holds: Holds) -> int | None:
     match f:
         case Read():
             found = 1
+        case Symbol(("float", str(number))):
+            found = 1 if float(number) > 0 else None
         case Symbol(atom) if isinstance(atom, tuple) and atom[0] == "dim":
             found = 1
         case FunctionOf(fn) if fn in POSITIVE:
@@ -118,6 +124,8 @@ def _is_nonzero_factor(f: Factor, holds: Holds) -> bool:
             return True
         case Symbol(atom) if is_integer(atom):
             return holds(sym.negate(sym.equal(sym.atom(*atom), 0)))
+        case Symbol(("float", str(number))):
+            return float(number) != 0
         case Symbol(("float", tuple(atom))):
             x = Opaque(atom)
             return any(map(holds, (*_other_than_zero(x), sym.below(0.0, x), sym.below(x, 0.0))))
