@@ -5,7 +5,7 @@ Numbers come from several ranges. What a number that is too large for a float ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -86,6 +86,8 @@ def compare_floats(
                 size, apart = np.maximum(np.abs(p), np.abs(q)), np.abs(p - q)
                 beyond = finite & (apart > ROUNDING * size)
                 unequal = ~finite & np.isfinite(p) & counts
+                if unequal.any():
+                    unequal &= _stays_lost(after, drawn, ops, name, seed)
                 if infinite:
                     unequal |= ~finite & (p != q) & ~np.isnan(p)
                 if deep:
@@ -117,6 +119,8 @@ def lost_in(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference 
         for (name, _), p, q in zip(before.outputs, x, y, strict=True):
             gone = np.isfinite(np.asarray(p, np.float64)) & ~np.isfinite(np.asarray(q, np.float64))
             if gone.any() and not too_far:
+                gone &= _stays_lost(after, drawn, ops, name, seed)
+            if gone.any() and not too_far:
                 index = place(gone)
                 return Difference(name, index, float(p[index]), float(q[index]), drawn)
     return None
@@ -141,6 +145,36 @@ def _change(
 ) -> Array:
     """By how much each element of an output changes if all that is computed does."""
     means: list[Array] = []  # of magnitudes: squares of small ones would be 0
+    with np.errstate(all="ignore"):
+        for graph in graphs:
+            usual = execute(graph, values, semantics_of(ops))[_place_of(output, graph)]
+            total = np.zeros(usual.shape)
+            for found in _changed(graph, values, ops, output, seed, relative, least):
+                error = np.abs(found - np.asarray(usual, np.float64))
+                total += np.nan_to_num(error, nan=np.inf)
+            means.append(total / CHANGES)
+    return np.maximum(*means)
+
+
+def _stays_lost(graph: Graph, values: Mapping[str, Array], ops: OpTable, output: str, seed: int) -> Array:
+    """Which elements of an output are no numbers however everything that is computed is changed a little: where
+    rounding alone makes a divisor 0, or a number negative, they are."""
+    ((relative, least, _), *_) = SCALES
+    with np.errstate(all="ignore"):
+        changed = _changed(graph, values, ops, output, seed, relative, least)
+        return np.asarray(np.all([~np.isfinite(found) for found in changed], axis=0))
+
+
+def _changed(
+    graph: Graph,
+    values: Mapping[str, Array],
+    ops: OpTable,
+    output: str,
+    seed: int,
+    relative: float,
+    least: float,
+) -> Iterator[Array]:
+    """An output, a number of times, where all that is computed is changed."""
     drawn: np.random.Generator
 
     def changed(x: Array) -> Array:
@@ -155,20 +189,15 @@ def _change(
 
         return apply
 
-    semantics = semantics_of(ops)
     other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
-    with np.errstate(all="ignore"):
-        for graph in graphs:
-            (k,) = (i for i, (name, _) in enumerate(graph.outputs) if name == output)
-            usual = execute(graph, values, semantics)[k]
-            total = np.zeros(usual.shape)
-            for turn in range(CHANGES):
-                drawn = generator("change", seed, turn)
-                found = execute(graph, {name: changed(v) for name, v in values.items()}, other)[k]
-                error = np.abs(np.asarray(found, np.float64) - np.asarray(usual, np.float64))
-                total += np.nan_to_num(error, nan=np.inf)
-            means.append(total / CHANGES)
-    return np.maximum(*means)
+    for turn in range(CHANGES):
+        drawn = generator("change", seed, turn)
+        found = execute(graph, {name: changed(v) for name, v in values.items()}, other)
+        yield np.asarray(found[_place_of(output, graph)], np.float64)
+
+
+def _place_of(output: str, graph: Graph) -> int:
+    return next(i for i, (name, _) in enumerate(graph.outputs) if name == output)
 
 
 def _run(

@@ -24,8 +24,11 @@ from tensat_dl.verify.symbolic.elements import (
 )
 from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
 
-#: Functions that are 0, or one number, for all elements of a range.
+#: Functions that are 0, or one number, for all elements of a range; and those that are so of squares.
 PIECEWISE = frozenset(("max", "largest", "floor", "is zero", "is positive"))
+ROOTS = frozenset(("rsqrt", "sqrt"))
+#: What an integer may be made of that does not grow with it.
+PIECEWISE_INTEGERS = frozenset(("mod", "div", "max", "min", "select", "unselect"))
 #: Functions that are 0 for 0 alone.
 THROUGH_ZERO = frozenset(("tanh", "erf", "sqrt", "gelu"))
 
@@ -41,20 +44,33 @@ def is_divisor(v: Value, holds: Holds, truths: Collection[str]) -> bool:
 
 def _may_vanish(v: Value, holds: Holds, truths: Collection[str]) -> bool:
     """Whether a number may be 0 for all elements of a range, as a maximum or a truth value is."""
-    if not any(_is_piecewise(f, truths) for t, _ in v.terms for f, n in t.factors if n > 0):
+    factors = [f for t, _ in v.terms for f, n in t.factors if n > 0]
+    if len(v.terms) == 1:  # a product is not 0 for a root, whose operand is looked at by itself
+        factors = [f for f in factors if not (isinstance(f, FunctionOf) and f.fn in POSITIVE)]
+    if not any(_is_piecewise(f, holds, truths) for f in factors):
         return False
     return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
 
 
-def _is_piecewise(f: Factor, truths: Collection[str]) -> bool:
-    """Whether a factor is such a number, or a function of one that may be 0 where that is."""
-    if not isinstance(f, FunctionOf):
-        return isinstance(f, Read) and f.tensor in truths
-    if f.fn in POSITIVE:
-        return False
+def _is_piecewise(f: Factor, holds: Holds, truths: Collection[str]) -> bool:
+    """Whether a factor is such a number, or a function of one: also the root of a square, which is a magnitude."""
+    match f:
+        case Read():
+            return f.tensor in truths
+        case Symbol(atom):
+            return is_integer(atom) and atom[0] in PIECEWISE_INTEGERS and bool(_tensors_in(f))
     inside = (g for a in f.args for t, _ in a.terms for g, _ in t.factors)
-    of_one = any(_is_piecewise(g, truths) for g in inside)
-    return of_one or f.fn in PIECEWISE or f.fn.startswith("cast")
+    if any(_is_piecewise(g, holds, truths) for g in inside):
+        return True
+    if f.fn in ROOTS or f.fn.startswith("power"):
+        (v,) = f.args
+        return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
+    return f.fn in PIECEWISE or f.fn.startswith("cast")
+
+
+def _tensors_in(f: Factor) -> set[str]:
+    """The integer tensors of which elements are part of integers in a factor."""
+    return {a[1] for a in el.atoms_in(f) if a[0] == "element"}
 
 
 def _is_above_zero(t: Summand, holds: Holds) -> bool:
@@ -148,6 +164,8 @@ def _depends_on_one(v: Value, holds: Holds) -> bool:
     """Whether there is an element of a variable of which v is a polynomial, and no constant one: one of its
     coefficients is not 0."""
     hidden = {r.tensor for r, inside in _reads(v) if inside}
+    for t, _ in v.terms:
+        hidden |= {a[1] for a in t.atoms if a[0] == "element"}
     for read in dict.fromkeys(r for r, _ in _reads(v)):
         others = {r for r, _ in _reads(v) if r.tensor == read.tensor and r.offset != read.offset}
         if read.tensor in hidden or any(

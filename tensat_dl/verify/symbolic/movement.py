@@ -176,7 +176,12 @@ def resize(
 
     def at(index: Index) -> Value:
         image, channel, *place = index
-        first = x.at((image, channel, 0, 0))
+
+        def pixel(r: Int, s: Int) -> Value:
+            with context.needs.lost():  # a new pixel is made of few old ones
+                return x.at((image, channel, r, s))
+
+        first = pixel(0, 0)
 
         def share(k: int, old: Int) -> Value:
             return context.apply(
@@ -184,7 +189,7 @@ def resize(
             )
 
         def part(r: Int, s: Int) -> Value:
-            difference = el.subtract(x.at((image, channel, r, s)), first)
+            difference = el.subtract(pixel(r, s), first)
             return el.multiply(el.multiply(share(0, r), share(1, s)), difference)
 
         high, wide = x.shape[2:]

@@ -25,11 +25,13 @@ Guard = Condition | Choice
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A function has a value for a number, by the ``kind`` of function, where guards hold."""
+    """A function has a value for a number, by the ``kind`` of function, where guards hold. ``lost``: the result is a
+    number all the same, as a comparison with one that is none is false."""
 
     kind: str
     of: Value
     guards: frozenset[Guard] = frozenset()
+    lost: bool = False
 
     def where(self, names: Mapping[Atom, Int]) -> Bool:
         """The guards as a condition, with integers in place of indices."""
@@ -59,14 +61,25 @@ class Needs:
 
     found: dict[Need, None] = field(default_factory=dict)
     within: frozenset[Guard] = frozenset()
+    losing: bool = False
 
     def note(self, kind: str, of: Value) -> None:
-        self.found[Need(kind, of, self.within)] = None
+        self.found[Need(kind, of, self.within, self.losing)] = None
 
     def again(self, noted: Iterable[Need]) -> None:
         """Notes what was noted apart, under the guards that hold now as well."""
         for need in noted:
-            self.found[replace(need, guards=need.guards | self.within)] = None
+            self.found[replace(need, guards=need.guards | self.within, lost=need.lost or self.losing)] = None
+
+    @contextmanager
+    def lost(self) -> Iterator[None]:
+        """Where a result is a number whether an operand is one or not."""
+        before = self.losing
+        self.losing = True
+        try:
+            yield
+        finally:
+            self.losing = before
 
     @contextmanager
     def under(self, guards: Iterable[Guard]) -> Iterator[None]:
@@ -81,9 +94,10 @@ class Needs:
     @contextmanager
     def apart(self) -> Iterator[dict[Need, None]]:
         """Notes in a place of its own, whatever guards hold around it."""
-        before = self.found, self.within
-        self.found, self.within = found, _ = dict[Need, None](), frozenset[Guard]()
+        before = self.found, self.within, self.losing
+        found: dict[Need, None] = {}
+        self.found, self.within, self.losing = found, frozenset(), False
         try:
             yield found
         finally:
-            self.found, self.within = before
+            self.found, self.within, self.losing = before

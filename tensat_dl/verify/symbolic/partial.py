@@ -3,7 +3,7 @@ those of its source alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from tensat_dl.ops import symbolic as sym
@@ -25,12 +25,15 @@ def check_needs(after: Iterable[Need], before: Iterable[Need], context: Context)
     the source does not."""
     known = dict.fromkeys(before)
     for need in after:
-        if need not in known and not _is_met(need, [n for n in known if n.kind == need.kind], context):
+        alike = [n for n in known if n.kind == need.kind and (need.lost or not n.lost)]
+        if not _is_met(need, alike, context):
             raise Unproved(_REASON)
 
 
-def _is_met(need: Need, known: Iterable[Need], context: Context) -> bool:
+def _is_met(need: Need, known: Collection[Need], context: Context) -> bool:
     """Whether one of several needs is there wherever this one is."""
+    if need in known:
+        return True
     elsewhere = sym.negate(need.where({}))
     if context.known.holds(elsewhere):
         return True

@@ -29,6 +29,17 @@ def _of_all(apply: Callable[[Context, Attributes, Sequence[Value]], Value]) -> P
     return lambda context, attrs, elements: apply(context, attrs, [element() for element in elements])
 
 
+def _comparing(apply: Callable[[Context, Attributes, Sequence[Value]], Value]) -> Pointwise:
+    """A comparison: of what is no number it is false."""
+
+    def at(context: Context, attrs: Attributes, elements: Sequence[Element]) -> Value:
+        with context.needs.lost():
+            operands = [element() for element in elements]
+        return apply(context, attrs, operands)
+
+    return at
+
+
 def _function(name: str) -> Pointwise:
     return _of_all(lambda context, attrs, operands: context.apply(name, *operands))
 
@@ -146,8 +157,8 @@ POINTWISE: Mapping[str, Pointwise] = {
     "ewmax": _limit("max"),
     "ewmin": _limit("min"),
     "power": _of_all(lambda context, attrs, v: _power(context, *v, **attrs)),
-    "equal": _of_all(lambda context, attrs, v: _is_zero(context, *v)),
-    "greater": _of_all(lambda context, attrs, v: _greater(context, *v)),
+    "equal": _comparing(lambda context, attrs, v: _is_zero(context, *v)),
+    "greater": _comparing(lambda context, attrs, v: _greater(context, *v)),
     "select": _select,
     "dropout": _of_all(lambda context, attrs, v: v[0]),
 }
@@ -193,16 +204,20 @@ def is_type(context: Context, dtype: str | Opaque, *others: str | Opaque) -> boo
 def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
     """Casts to floats keep numbers, but for rounding; so do casts of integers to wider types. Raises `Undecided`."""
 
-    def kept(v: Value) -> Value:
-        return v
+    def kept(element: Element) -> Value:
+        return element()
 
-    def converted(v: Value) -> Value:
+    def converted(element: Element) -> Value:
+        with context.needs.lost():  # integers have no NaN
+            v = element()
         return context.apply(f"cast to {context.known.facts.value(to)}", v)
 
-    def truth(v: Value) -> Value:
+    def truth(element: Element) -> Value:
+        with context.needs.lost():
+            v = element()
         return el.subtract(el.number(1), _is_zero(context, v, el.number(0)))
 
-    f: Callable[[Value], Value]
+    f: Callable[[Element], Value]
     if is_type(context, x.dtype, to) or is_type(context, to, *FLOATS) or is_type(context, x.dtype, "bool"):
         f = kept
     elif is_type(context, to, "bool"):
@@ -212,5 +227,8 @@ def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
         f = kept if low != high and high[0] <= low[0] < low[1] <= high[1] else converted
     flat = x.flat
     return Tensor(
-        shape, to, lambda index: f(x.at(index)), flat and (lambda offset: f(element_at(x, offset, context)))
+        shape,
+        to,
+        lambda index: f(partial(x.at, index)),
+        flat and (lambda offset: f(partial(element_at, x, offset, context))),
     )

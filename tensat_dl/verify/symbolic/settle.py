@@ -252,13 +252,14 @@ def _guards(t: Summand) -> Iterator[Condition]:
 
 
 def _without_divisors(v: Value, context: Context) -> Value:
-    """v times its divisors, which are not 0."""
+    """v times its divisors. Where one is 0, parts without it may differ, and a product of both is not seen to: truth
+    values, which are their own squares, stay below."""
     for _ in range(MOST_DIVISORS):
         divisors = (
             f
             for t, _ in v.terms
             for f, n in t.factors
-            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over)
+            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over) and not _has_truths(f)
         )
         divisor = next(divisors, None)
         if divisor is None:
@@ -271,6 +272,15 @@ def _without_divisors(v: Value, context: Context) -> Value:
             out.append(el.multiply(el.value([(rest, c)]), el.power(el.function(divisor), power)))
         v = canonical(el.add(*out))
     return v
+
+
+def _has_truths(f: el.Factor) -> bool:
+    """Whether a factor is a truth value, or a sum with some."""
+    if not isinstance(f, FunctionOf):
+        return False
+    return f.fn in el.TRUTHS or (
+        f.fn == "sum" and any(_has_truths(g) for t, _ in f.args[0].terms for g, _ in t.factors)
+    )
 
 
 def _by_exponentials(v: Value, context: Context) -> Value:
