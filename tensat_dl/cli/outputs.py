@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +15,13 @@ import click
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str], lost: str = "which") -> None:
     """Raises OSError for an output that can't be written, and `click.UsageError` for an output that would overwrite
-    another output or an input, of which ``lost`` would be lost. Outputs that are None are ignored."""
+    another output or an input, of which ``lost`` would be lost, and for standard output if that is closed. Outputs
+    that are None are ignored."""
     from tensat_dl.files import check_writable, same_file
 
     paths = [path for path in outputs if path is not None]
+    if "-" in paths and getattr(sys.stdout, "name", "") == os.devnull:  # as `main` opens it then
+        raise click.UsageError("standard output is closed")
     check_writable(paths)
     for i, path in enumerate(paths):
         if any(same_file(path, other) for other in paths[:i]):

@@ -131,12 +131,19 @@ STOPS: dict[Stop, str] = {
 }
 
 
+def stop_of(result: Result) -> str:
+    """Why the exploration ended that the answer is from."""
+    if result.stop == "saturated" and not result.rounds.whole:
+        return "saturated with a part of the rules"
+    return STOPS[result.stop]
+
+
 def rounds(result: Result) -> str:
     """The number of rounds, the end of the search, and the limits that other rounds than the answer's met."""
     found = result.rounds
-    text = (
-        f"{len(found.stops)}, of which {found.gained} gained; {found.ended or 'another would gain nothing'}"
-    )
+    end = found.ended or "another would gain nothing"
+    early = "" if found.tried else " before all rules were tried"
+    text = f"{len(found.stops)}, of which {found.gained} gained; {end}{early}"
     met = Counter(stop for stop in found.stops if stop in ("nodes", "iterations") and stop != result.stop)
     return "; ".join([text, *(f"{count} {STOPS[stop]}" for stop, count in met.items())])
 

@@ -55,6 +55,8 @@ def result_to_json(result: Result, output_path: str | None) -> dict[str, Any]:
                 "gained": result.rounds.gained,
                 "stops": list(result.rounds.stops),
                 "ended": result.rounds.ended,
+                "tried": result.rounds.tried,
+                "whole": result.rounds.whole,
             },
             "search": result.options.search,
             "trace": _trace(result.trace),

@@ -13,7 +13,6 @@ from rich.text import Text
 from tensat_dl.core.words import counted, plural
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.report.facts import (
-    STOPS,
     costs_come_from,
     gap,
     latency,
@@ -25,6 +24,7 @@ from tensat_dl.report.facts import (
     running,
     seconds,
     size,
+    stop_of,
     times_faster,
     trace,
     verified,
@@ -120,7 +120,7 @@ def _searched(result: Result) -> Iterator[tuple[str, Text]]:
         "e-graph",
         Text(
             f"{counted(result.nodes, 'e-node')} in {counted(result.classes, 'e-class', 'es')} after "
-            f"{counted(count, 'iteration')}; {STOPS[result.stop]}"
+            f"{counted(count, 'iteration')}; {stop_of(result)}"
         ),
     )
     if groups := result.groups.count:

@@ -149,7 +149,7 @@ def _optimized(
         measured=answer.outcome,
         declared=found.search.declared,
         steps=steps,
-        rounds=Rounds(found.stops, found.gained, found.ended),
+        rounds=Rounds(found.stops, found.gained, found.ended, found.tried, found.last.whole),
     )
     return result, tuple(r.egraph for r in found.rounds)
 

@@ -47,11 +47,14 @@ class Times:
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """The rounds of a search: why the exploration of each ended, and how many led to the answer. ``ended`` says what
-    ended the search before a round gained nothing, if something did."""
+    ended the search before a round gained nothing, if something did; ``tried`` whether a round had all rules and
+    settings by then, ``whole`` whether the one that the answer is from had."""
 
     stops: tuple[Stop, ...]
     gained: int
     ended: str = ""
+    tried: bool = True
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class Searched:
     rules, and the answer is the input.
 
     ``gained`` is the number of rounds that led to the answer, ``stops`` tells for each of all rounds why its
-    exploration ended. ``ended`` says what ended the search before a round gained nothing, if something did.
+    exploration ended. ``ended`` says what ended the search before a round gained nothing, if something did, and
+    ``tried`` whether a round had all rules and settings.
     """
 
     answer: EqualGraph
@@ -55,6 +56,7 @@ class Searched:
     gained: int
     stops: tuple[Stop, ...]
     ended: str
+    tried: bool
     search: Search
 
     @property
@@ -91,6 +93,7 @@ def search(
         len(way.rounds),
         tuple(rounds.stops),
         rounds.ended,
+        rounds.tried,
         rounds.search,
     )
 
@@ -136,7 +139,7 @@ class _Rounds:
         self.ended = ""
         self.first: Found | None = None  #: the first round of the whole stage, until then the first of all
         self.at: Way | None = None  #: the beginning of the last round
-        self._whole = False  #: whether the whole stage had a round
+        self.tried = False  #: whether the whole stage had a round
         self._known: dict[Hashable, Way] = {}
         self._begun: list[
             tuple[Stage, Way]
@@ -234,11 +237,12 @@ class _Rounds:
             self.ended = self.ended or _NO_TIME
         way = Way(search.known(*found.rebuilt(found.extraction)))
         whole = stage == self.stages.whole
-        first = self.first is None or (whole and not self._whole)
+        found = replace(found, whole=whole)
+        first = self.first is None or (whole and not self.tried)
         if self.past and (first or self._cheaper(best, way) is way):
             found = self._with_past(found)
         if first:
-            self.first, self._whole = found, whole
+            self.first, self.tried = found, whole
         return replace(way, rounds=(*start.rounds, found))
 
     def _with_past(self, found: Found) -> Found:

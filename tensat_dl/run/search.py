@@ -113,6 +113,7 @@ class Found:
     model: CostModel  #: that the prices are from, with what was measured on the way
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
     past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
+    whole: bool = True  #: whether the round had all rules and settings
 
     def rebuilt(self, extraction: Extraction) -> tuple[Graph, tuple[str, ...]]:
         """The graph of an extraction from this e-graph, and the rule that first built each of its nodes."""

@@ -136,7 +136,9 @@ command.main()
 def test_closed_streams() -> None:
     assert shell("$T run - <&-").code == 2
     assert shell(f"$T run {SHARED} -q <&-") == Done(0, "", "")
-    assert shell(f"$T run {SHARED} -o - >&-").code == 0
+    lost = shell(f"$T run {SHARED} -o - >&-")
+    assert (lost.code, "standard output is closed" in lost.err) == (2, True)
+    assert shell(f"$T run {SHARED} >&-").code == 0
     assert shell(f"$T run {SHARED} -q -o - 2>&-").out.startswith("// made by")
 
 

@@ -69,11 +69,22 @@ notes         a note
             Rounds(("saturated", "time"), 1, "the time limit ended the search"),
             "2, of which 1 gained; the time limit",
         ),
+        (
+            Rounds(("saturated",), 1, "the time limit ended the search", tried=False),
+            "1, of which 1 gained; the time limit ended the search before all rules were tried",
+        ),
     ],
 )
 def test_what_ended_the_search(rounds: Rounds, said: str, tmp_path: Path) -> None:
     before, after = (read_text(t, tmp_path)[0] for t in (BEFORE, AFTER))
     assert f"rounds        {said}" in printed(replace(result(before, after), rounds=rounds), 200)
+
+
+def test_an_answer_that_a_part_of_the_rules_found(tmp_path: Path) -> None:
+    found = result(*(read_text(t, tmp_path)[0] for t in (BEFORE, AFTER)))
+    assert "; saturated: no rule adds anything" in printed(replace(found, stop="saturated"), 200)
+    partly = replace(found, stop="saturated", rounds=Rounds(("saturated", "time"), 1, whole=False))
+    assert "; saturated with a part of the rules" in printed(partly, 200)
 
 
 @pytest.mark.parametrize(
