@@ -28,6 +28,8 @@ from tensat_dl.verify.keyed import generator
 #: Elements that differ by less than `ROUNDING`, relative, are taken to be equal.
 SCALES = ((2.0**-24, 2.0**-1000, 2.0**-22), (2.0**-46, 2.0**-1022, 1.0))
 CHANGES = 8
+#: So often for what is lost: a number near 0 is negative half of the time.
+CHANGES_OF_LOST = 24
 ROUNDING = 2.0**-46
 #: Functions whose values may be too small for a float64.
 VANISHING = frozenset({"exp", "sigmoid", "power"})
@@ -149,7 +151,7 @@ def _change(
         for graph in graphs:
             usual = execute(graph, values, semantics_of(ops))[_place_of(output, graph)]
             total = np.zeros(usual.shape)
-            for found in _changed(graph, values, ops, output, seed, relative, least):
+            for found in _changed(graph, values, ops, output, seed, relative, least, CHANGES):
                 error = np.abs(found - np.asarray(usual, np.float64))
                 total += np.nan_to_num(error, nan=np.inf)
             means.append(total / CHANGES)
@@ -160,9 +162,13 @@ def _stays_lost(graph: Graph, values: Mapping[str, Array], ops: OpTable, output:
     """Which elements of an output are no numbers however everything that is computed is changed a little: where
     rounding alone makes a divisor 0, or a number negative, they are."""
     ((relative, least, _), *_) = SCALES
+    lost: Array = np.asarray(True)
     with np.errstate(all="ignore"):
-        changed = _changed(graph, values, ops, output, seed, relative, least)
-        return np.asarray(np.all([~np.isfinite(found) for found in changed], axis=0))
+        for found in _changed(graph, values, ops, output, seed, relative, least, CHANGES_OF_LOST):
+            lost = lost & ~np.isfinite(found)
+            if not lost.any():
+                break
+    return lost
 
 
 def _changed(
@@ -173,6 +179,7 @@ def _changed(
     seed: int,
     relative: float,
     least: float,
+    turns: int,
 ) -> Iterator[Array]:
     """An output, a number of times, where all that is computed is changed."""
     drawn: np.random.Generator
@@ -190,7 +197,7 @@ def _changed(
         return apply
 
     other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
-    for turn in range(CHANGES):
+    for turn in range(turns):
         drawn = generator("change", seed, turn)
         found = execute(graph, {name: changed(v) for name, v in values.items()}, other)
         yield np.asarray(found[_place_of(output, graph)], np.float64)
