@@ -238,7 +238,8 @@ def converted(model: ir.Model, path: str) -> ir.Model:
     Before IR version 4 initialisers had to be listed among the inputs, too. They are no inputs in what is returned.
     """
     if opset(model) < SCANNING and any(
-        n.op_type == "Scan" for n in ir.traversal.RecursiveGraphIterator(model.graph)
+        n.op_type == "Scan" and n.domain in ("", "ai.onnx")
+        for n in ir.traversal.RecursiveGraphIterator(model.graph)
     ):
         message = f"the model has opset {opset(model)}, and ONNX does not convert its Scan to {OLDEST}"
         raise failed(path, message, f"export it with opset {OLDEST} or a later one")

@@ -57,7 +57,8 @@ class Many:
         """The members before member n; a negative number counts from the end. There must be so many."""
         if isinstance(n, int) and n < 0:
             n = sym.add(self.length, n)
-        if n not in (INDEX, sym.add(INDEX, 1), LENGTH, sym.sub(LENGTH, 1)):
+        known = (INDEX, sym.add(INDEX, 1), LENGTH, sym.sub(LENGTH, 1))
+        if n != self.length and (self.length != LENGTH or n not in known):
             raise AnyLength("a list may have fewer members than are taken")
         return replace(self, length=n)
 

@@ -100,7 +100,7 @@ def inside(a: Atom) -> frozenset[Atom]:
 def _mentioned(value: Any) -> Iterable[Atom]:
     if isinstance(value, Of):
         yield from _mentioned(value.index)
-    elif isinstance(value, Sym):
+    elif isinstance(value, Sym | Opaque):
         yield from value.mentioned
     elif isinstance(value, tuple):
         for v in value:

@@ -44,9 +44,11 @@ def is_divisor(v: Value, holds: Holds, truths: Collection[str]) -> bool:
 
 def _may_vanish(v: Value, holds: Holds, truths: Collection[str]) -> bool:
     """Whether a number may be 0 for all elements of a range, as a maximum or a truth value is."""
-    factors = [f for t, _ in v.terms for f, n in t.factors if n > 0]
-    if len(v.terms) == 1:  # a product is not 0 for a root, whose operand is looked at by itself
-        factors = [f for f in factors if not (isinstance(f, FunctionOf) and f.fn in POSITIVE)]
+    factors = [f for t, _ in v.terms for f, _ in t.factors]
+    if len(v.terms) == 1:  # a product is not 0 for a divisor or a root, whose operand is looked at by itself
+        ((t, _),) = v.terms
+        roots = {f for f, _ in t.factors if isinstance(f, FunctionOf) and f.fn in POSITIVE}
+        factors = [f for f, n in t.factors if n > 0 and f not in roots]
     if not any(_is_piecewise(f, holds, truths) for f in factors):
         return False
     return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
