@@ -30,6 +30,11 @@ IMPURE = frozenset(
 )
 
 
+def _is_whole(x: Array) -> bool:
+    """Whether sums of a few such numbers are what they are, in the type of this one."""
+    return x.dtype.kind in "iu" or bool(np.all((x == np.floor(x)) & (np.abs(x) < 1024)))
+
+
 class ModelFacts:
     """Types and constants of the values of a model's main graph, by name."""
 
@@ -155,8 +160,8 @@ class ModelFacts:
             feeds[name] = array
         shapes = [self.shape(str(v.name)) for v in node.outputs if v.name]
         bounded = node.op_type == "NonZero" or all(s is not None and prod(s) <= SMALL for s in shapes)
-        if node.op_type == "Range" and not all(np.array_equal(x, np.floor(x)) for x in feeds.values()):
-            return {}  # fractions add up to others in other orders
+        if node.op_type == "Range" and not all(_is_whole(x) for x in feeds.values()):
+            return {}  # fractions add up to others in other orders, and so do large numbers
         return self._evaluate(node, feeds) if feeds and bounded else {}
 
     def _size(self, node: ir.Node) -> dict[str, Array]:

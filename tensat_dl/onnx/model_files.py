@@ -50,7 +50,8 @@ def read_model(path: str) -> ir.Model:
         try:
             proto = onnx.load(path, load_external_data=False)
             _has_no_maps(path, proto)
-            _branches_are_computed(path, proto.graph)
+            for graph in (proto.graph, *proto.functions):
+                _branches_are_computed(path, graph)
             write_out(proto)
             model = ir.from_proto(proto)
             ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
@@ -108,7 +109,7 @@ def _supported(path: str, model: ir.Model) -> None:
         raise failed(path, message, "add one for the domain '' to its opset_import")
 
 
-def _branches_are_computed(path: str, graph: onnx.GraphProto) -> None:
+def _branches_are_computed(path: str, graph: onnx.GraphProto | onnx.FunctionProto) -> None:
     """Raises `TsrError` for a branch or a body that gives what only the graph around it has."""
     for node in graph.node:
         for inner in (g for a in node.attribute for g in (*a.graphs, *([a.g] if a.HasField("g") else ()))):
@@ -125,12 +126,13 @@ def _branches_are_computed(path: str, graph: onnx.GraphProto) -> None:
 
 
 def _has_no_maps(path: str, proto: onnx.ModelProto) -> None:
-    """Raises `TsrError` for an input or an output that is a map, which onnx-ir does not read."""
-    for what, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+    """Raises `TsrError` for a value that is a map, which onnx-ir does not read."""
+    graph = proto.graph
+    for what, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
         for value in values:
             kind = value.type
-            while kind.HasField("sequence_type"):
-                kind = kind.sequence_type.elem_type
+            while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
+                kind = getattr(kind, kind.WhichOneof("value")).elem_type
             if kind.HasField("map_type"):
                 message = f"the {what} {value.name} is a map, a type that is not read"
                 hint = "export a classifier of scikit-learn with options={'zipmap': False}"

@@ -142,7 +142,7 @@ def rounds(result: Result) -> str:
     """The number of rounds, the end of the search, and the limits that other rounds than the answer's met."""
     found = result.rounds
     end = found.ended or "another would gain nothing"
-    early = "" if found.tried else " before all rules were tried"
+    early = "" if found.tried or not found.ended else " before all rules were tried"
     text = f"{len(found.stops)}, of which {found.gained} gained; {end}{early}"
     met = Counter(stop for stop in found.stops if stop in ("nodes", "iterations") and stop != result.stop)
     return "; ".join([text, *(f"{count} {STOPS[stop]}" for stop, count in met.items())])

@@ -103,6 +103,14 @@ def map_of_scores(proto: Any) -> None:
     )
 
 
+def optional_map(proto: Any) -> None:
+    scores = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    maybe = onnx.helper.make_optional_type_proto(scores)
+    proto.graph.value_info.append(onnx.helper.make_value_info("scores", maybe))
+
+
 def scan_of_a_batch(proto: Any) -> None:
     proto.opset_import[0].version = 8
     body = onnx.helper.make_graph(
@@ -161,6 +169,7 @@ def endless_input(proto: Any) -> None:
         (no_opset, "does not say which opset its operator MatMul is of"),
         (output_of_another_graph, "a graph in a node If gives p, which it does not compute"),
         (map_of_scores, "the output scores is a map"),
+        (optional_map, "the value scores is a map"),
         (scan_of_a_batch, "the model has opset 8, and ONNX does not convert its Scan to 11"),
     ],
 )

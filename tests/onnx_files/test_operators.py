@@ -319,8 +319,11 @@ def test_an_integer_that_no_float_is(op: str, tmp_path: Path) -> None:
 
 def test_a_range_of_fractions_is_not_computed_ahead_of_time(tmp_path: Path) -> None:
     """ONNX Runtime adds them up in another order than ONNX's reference."""
-    numbers = [tensor(name, n) for name, n in (("start", 0), ("stop", 1), ("fraction", 0.1), ("one", 1))]
-    for step, known in (("fraction", False), ("one", True)):
+    numbers = [
+        tensor(name, n)
+        for name, n in (("start", 0), ("stop", 1), ("fraction", 0.1), ("one", 1), ("large", 2**24))
+    ]
+    for step, known in (("fraction", False), ("one", True), ("large", False)):
         nodes = [make_node("Range", ["start", "stop", step], ["r"]), make_node("Add", ["x", "r"], ["y"])]
         proto = model(nodes, [value("x", 1)], ["y"], numbers)
         assert ("Range" in str(read(tmp_path, proto).graph.nodes)) == (not known)

@@ -6,6 +6,7 @@ Numbers come from several ranges. What a number that is too large for a float ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -81,6 +82,7 @@ def compare_floats(
             # Truth values have no difference; their numbers have.
             p, q = (np.asarray(array, np.float64) for array in found)
             finite = np.isfinite(p) & np.isfinite(q)
+            changes = _Changes(drawn, ops, name, seed)
             # Where the first graph has no finite value, it says nothing of what the other's should be. If the other
             # has none, that counts, unless it may come from numbers that a float does not have, but reals do.
             with np.errstate(invalid="ignore"):
@@ -89,7 +91,7 @@ def compare_floats(
                 beyond = finite & (apart > ROUNDING * size)
                 unequal = ~finite & np.isfinite(p) & counts
                 if unequal.any():
-                    unequal &= _stays_lost(after, drawn, ops, name, seed)
+                    unequal &= changes.stays_lost(after)
                 if infinite:
                     unequal |= ~finite & (p != q) & ~np.isnan(p)
                 if deep:
@@ -97,7 +99,7 @@ def compare_floats(
                         apart > TOLERANCE_DEEP * size[finite].max(initial=0.0) + WITHIN_DEEP * largest
                     )
                 elif beyond.any() and not unequal.any():
-                    unequal = beyond & (apart > _rounded((before, after), drawn, ops, name, seed))
+                    unequal = beyond & (apart > changes.rounded((before, after)))
             if unequal.any():
                 index = place(unequal)
                 difference = Difference(name, index, float(p[index]), float(q[index]), drawn)
@@ -109,8 +111,9 @@ def compare_floats(
 
 
 def lost_in(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
-    """An element that is a number in the first graph, and not in the second, as a root is of what lies below 0. Not
-    where a number is too large or too small for a float, or where there are integers, as one may be a divisor."""
+    """An element that is a number in the first graph, and not in the second, as a root is of what lies below 0.
+    Ranges are left out where some number is too large or too small for a float, and graphs with integers, as one may
+    be a divisor."""
     integers = any(t.dtype in INTEGERS for t in leaves((before, after)).values())
     if integers or PARTIAL.isdisjoint(ops.closure(n.op for n in after.nodes)):
         return None
@@ -118,93 +121,78 @@ def lost_in(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference 
     for k, spread in enumerate(RANGES):
         drawn = real_values(before, after, spread, seed * len(RANGES) + k)
         (x, y), _, too_far = _run((before, after), drawn, semantics)
+        if too_far:
+            continue
         for (name, _), p, q in zip(before.outputs, x, y, strict=True):
-            gone = np.isfinite(np.asarray(p, np.float64)) & ~np.isfinite(np.asarray(q, np.float64))
-            if gone.any() and not too_far:
-                gone &= _stays_lost(after, drawn, ops, name, seed)
-            if gone.any() and not too_far:
-                index = place(gone)
+            lost = np.isfinite(np.asarray(p, np.float64)) & ~np.isfinite(np.asarray(q, np.float64))
+            if lost.any():
+                lost &= _Changes(drawn, ops, name, seed).stays_lost(after)
+            if lost.any():
+                index = place(lost)
                 return Difference(name, index, float(p[index]), float(q[index]), drawn)
     return None
 
 
-def _rounded(
-    graphs: Sequence[Graph], values: Mapping[str, Array], ops: OpTable, output: str, seed: int
-) -> Array:
-    """How much rounding may change each element of an output, as far as it is measured; infinite if it is no number
-    where everything that is computed is changed a little."""
-    return np.maximum(*(part * _change(graphs, values, ops, output, seed, *by) for *by, part in SCALES))
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """An output on some values where everything that is computed is changed a little."""
 
+    values: Mapping[str, Array]
+    ops: OpTable
+    output: str
+    seed: int
 
-def _change(
-    graphs: Sequence[Graph],
-    values: Mapping[str, Array],
-    ops: OpTable,
-    output: str,
-    seed: int,
-    relative: float,
-    least: float,
-) -> Array:
-    """By how much each element of an output changes if all that is computed does."""
-    means: list[Array] = []  # of magnitudes: squares of small ones would be 0
-    with np.errstate(all="ignore"):
-        for graph in graphs:
-            usual = execute(graph, values, semantics_of(ops))[_place_of(output, graph)]
-            total = np.zeros(usual.shape)
-            for found in _changed(graph, values, ops, output, seed, relative, least, CHANGES):
-                error = np.abs(found - np.asarray(usual, np.float64))
-                total += np.nan_to_num(error, nan=np.inf)
-            means.append(total / CHANGES)
-    return np.maximum(*means)
+    def rounded(self, graphs: Sequence[Graph]) -> Array:
+        """How much rounding may change each element, as far as it is measured; infinite if it is no number where
+        everything that is computed is changed."""
+        with np.errstate(all="ignore"):
+            return np.maximum(
+                *(part * np.maximum(*(self._change(g, *by) for g in graphs)) for *by, part in SCALES)
+            )
 
+    def stays_lost(self, graph: Graph) -> Array:
+        """Which elements are no numbers in any turn: where rounding alone makes a divisor 0, or a number negative,
+        they are."""
+        ((relative, least, _), *_) = SCALES
+        lost: Array = np.asarray(True)
+        with np.errstate(all="ignore"):
+            for found in self._turns(graph, relative, least, CHANGES_OF_LOST):
+                lost = lost & ~np.isfinite(found)
+                if not lost.any():
+                    break
+        return lost
 
-def _stays_lost(graph: Graph, values: Mapping[str, Array], ops: OpTable, output: str, seed: int) -> Array:
-    """Which elements of an output are no numbers however everything that is computed is changed a little: where
-    rounding alone makes a divisor 0, or a number negative, they are."""
-    ((relative, least, _), *_) = SCALES
-    lost: Array = np.asarray(True)
-    with np.errstate(all="ignore"):
-        for found in _changed(graph, values, ops, output, seed, relative, least, CHANGES_OF_LOST):
-            lost = lost & ~np.isfinite(found)
-            if not lost.any():
-                break
-    return lost
+    def _change(self, graph: Graph, relative: float, least: float) -> Array:
+        """The mean of how much each element changes: of magnitudes, as squares of small ones would be 0."""
+        usual = self._of(execute(graph, self.values, semantics_of(self.ops)), graph)
+        errors = (np.abs(found - usual) for found in self._turns(graph, relative, least, CHANGES))
+        return sum((np.nan_to_num(e, nan=np.inf) for e in errors), start=np.zeros(usual.shape)) / CHANGES
 
+    def _turns(self, graph: Graph, relative: float, least: float, turns: int) -> Iterator[Array]:
+        """The output in each turn: by about ``relative`` others, and by ``least`` what may vanish."""
+        drawn: np.random.Generator
 
-def _changed(
-    graph: Graph,
-    values: Mapping[str, Array],
-    ops: OpTable,
-    output: str,
-    seed: int,
-    relative: float,
-    least: float,
-    turns: int,
-) -> Iterator[Array]:
-    """An output, a number of times, where all that is computed is changed."""
-    drawn: np.random.Generator
+        def changed(x: Array) -> Array:
+            return x * (1 + relative * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
 
-    def changed(x: Array) -> Array:
-        return x * (1 + relative * drawn.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+        def perturbed(name: str, function: Semantics) -> Semantics:
+            more = least if name in VANISHING else 0.0
 
-    def perturbed(name: str, function: Semantics) -> Semantics:
-        more = least if name in VANISHING else 0.0
+            def apply(*xs: Array, **attrs: Any) -> Array:
+                x = np.asarray(function(*xs, **attrs))
+                return np.asarray(changed(x) + more) if x.dtype.kind == "f" else x
 
-        def apply(*xs: Array, **attrs: Any) -> Array:
-            x = np.asarray(function(*xs, **attrs))
-            return np.asarray(changed(x) + more) if x.dtype.kind == "f" else x
+            return apply
 
-        return apply
+        other = semantics_of(self.ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
+        for turn in range(turns):
+            drawn = generator("change", self.seed, turn)
+            values = {name: changed(v) for name, v in self.values.items()}
+            yield self._of(execute(graph, values, other), graph)
 
-    other = semantics_of(ops, {name: perturbed(name, f) for name, f in SEMANTICS.items()})
-    for turn in range(turns):
-        drawn = generator("change", seed, turn)
-        found = execute(graph, {name: changed(v) for name, v in values.items()}, other)
-        yield np.asarray(found[_place_of(output, graph)], np.float64)
-
-
-def _place_of(output: str, graph: Graph) -> int:
-    return next(i for i, (name, _) in enumerate(graph.outputs) if name == output)
+    def _of(self, outputs: Sequence[Array], graph: Graph) -> Array:
+        (found,) = (x for (name, _), x in zip(graph.outputs, outputs, strict=True) if name == self.output)
+        return np.asarray(found, np.float64)
 
 
 def _run(

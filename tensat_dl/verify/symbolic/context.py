@@ -17,7 +17,7 @@ from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.divisors import is_divisor
-from tensat_dl.verify.symbolic.elements import Read, Summand, Symbol, TooLarge, Value
+from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
     applied,
@@ -378,6 +378,19 @@ class Context:
             for c in self.known.facts.conditions
             if c.kind == "not" and c.args[0].kind == "below"
         )
+
+    def losing(self, elements: Sequence[Callable[[], Value]]) -> tuple[list[Value], list[Value]]:
+        """Elements of which a number is made even where they are none; and what they need, as values, so that
+        numbers which are made of the same differ if other ones need something. Raises `Inexpressible` for needs of a
+        part alone."""
+        with self.needs.apart() as noted:
+            made = [element() for element in elements]
+        with self.needs.lost():
+            self.needs.again(noted)
+        if any(need.guards for need in noted):
+            raise Inexpressible("a comparison or a cast is of what a part alone has roots or divisors")
+        needed = {el.single(FunctionOf(f"need of {need.kind}", (need.of,))) for need in noted}
+        return made, sorted(needed, key=lambda v: v.text)
 
     def quotient(self, a: Value, b: Value) -> Value:
         return el.multiply(a, self.apply("inverse", b))

@@ -24,13 +24,12 @@ from tensat_dl.verify.symbolic.elements import (
 )
 from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
 
-#: Functions that are 0, or one number, for all elements of a range; and those that are so of squares.
+#: Functions that are 0, or one number, for all elements of a range. The root of a square is so, too.
 PIECEWISE = frozenset(("max", "largest", "floor", "is zero", "is positive"))
-ROOTS = frozenset(("rsqrt", "sqrt"))
 #: What an integer may be made of that does not grow with it.
 PIECEWISE_INTEGERS = frozenset(("mod", "div", "max", "min", "select", "unselect"))
 #: Functions that are 0 for 0 alone.
-THROUGH_ZERO = frozenset(("tanh", "erf", "sqrt", "gelu"))
+THROUGH_ZERO = frozenset(("tanh", "erf", "gelu"))
 
 #: Whether a condition on integers follows from what is assumed.
 Holds = Callable[[Bool], bool]
@@ -64,7 +63,7 @@ def _is_piecewise(f: Factor, holds: Holds, truths: Collection[str]) -> bool:
     inside = (g for a in f.args for t, _ in a.terms for g, _ in t.factors)
     if any(_is_piecewise(g, holds, truths) for g in inside):
         return True
-    if f.fn in ROOTS or f.fn.startswith("power"):
+    if f.fn == "rsqrt" or f.fn.startswith("power"):
         (v,) = f.args
         return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
     return f.fn in PIECEWISE or f.fn.startswith("cast")

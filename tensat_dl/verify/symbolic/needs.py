@@ -25,8 +25,8 @@ Guard = Condition | Choice
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A function has a value for a number, by the ``kind`` of function, where guards hold. ``lost``: the result is a
-    number all the same, as a comparison with one that is none is false."""
+    """A function of a ``kind`` must have a value for the number ``of`` where the guards hold. ``lost``: the result is
+    a number all the same, as a comparison with what is no number is false."""
 
     kind: str
     of: Value

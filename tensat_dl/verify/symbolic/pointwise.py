@@ -29,13 +29,13 @@ def _of_all(apply: Callable[[Context, Attributes, Sequence[Value]], Value]) -> P
     return lambda context, attrs, elements: apply(context, attrs, [element() for element in elements])
 
 
-def _comparing(apply: Callable[[Context, Attributes, Sequence[Value]], Value]) -> Pointwise:
-    """A comparison: of what is no number it is false."""
+def _comparing(apply: Callable[[Context, Sequence[Value], Sequence[Value]], Value]) -> Pointwise:
+    """A comparison. Of what is no number it is false, whatever laws real numbers have: so it is made of what its
+    operands need, too, which `apply` gets beside them."""
 
     def at(context: Context, attrs: Attributes, elements: Sequence[Element]) -> Value:
-        with context.needs.lost():
-            operands = [element() for element in elements]
-        return apply(context, attrs, operands)
+        operands, needed = context.losing(elements)
+        return apply(context, operands, needed)
 
     return at
 
@@ -95,18 +95,20 @@ def as_integer(v: Value, context: Context) -> Int | None:
     return out
 
 
-def _is_zero(context: Context, x: Value, y: Value) -> Value:
-    d = el.subtract(x, y)
-    whole = as_integer(d, context)
+def _is_zero(context: Context, operands: Sequence[Value], needed: Sequence[Value]) -> Value:
+    d = el.subtract(*operands)
+    whole = None if needed else as_integer(d, context)
     if whole is not None:
         return context.guarded(el.number(1), sym.equal(whole, 0))
     if d.terms and d.terms[0][1] < 0:
         d = el.scaled(d, -1)
-    return context.apply("is zero", d)
+    return context.apply("is zero", d, *needed)
 
 
-def _greater(context: Context, x: Value, y: Value) -> Value:
-    d = el.subtract(x, y)
+def _greater(context: Context, operands: Sequence[Value], needed: Sequence[Value]) -> Value:
+    d = el.subtract(*operands)
+    if needed:
+        return context.apply("is positive", d, *needed)
     if d.constant is not None:
         return el.number(int(d.constant > 0))
     whole = as_integer(d, context)
@@ -116,7 +118,7 @@ def _greater(context: Context, x: Value, y: Value) -> Value:
         f = only_factor(el.value([(t, Fraction(1))]))
         if isinstance(f, el.FunctionOf) and f.fn == "max" and not f.over:
             rest = el.subtract(d, el.value([(t, c)]))
-            parts = [_greater(context, rest, el.scaled(a, -c)) for a in f.args]
+            parts = [_greater(context, (rest, el.scaled(a, -c)), ()) for a in f.args]
             return _all(parts) if c < 0 else _opposite(_all(map(_opposite, parts)))
     return context.apply("is positive", d)
 
@@ -157,8 +159,8 @@ POINTWISE: Mapping[str, Pointwise] = {
     "ewmax": _limit("max"),
     "ewmin": _limit("min"),
     "power": _of_all(lambda context, attrs, v: _power(context, *v, **attrs)),
-    "equal": _comparing(lambda context, attrs, v: _is_zero(context, *v)),
-    "greater": _comparing(lambda context, attrs, v: _greater(context, *v)),
+    "equal": _comparing(_is_zero),
+    "greater": _comparing(_greater),
     "select": _select,
     "dropout": _of_all(lambda context, attrs, v: v[0]),
 }
@@ -208,14 +210,12 @@ def cast(context: Context, x: Tensor, to: str | Opaque, shape: Index) -> Tensor:
         return element()
 
     def converted(element: Element) -> Value:
-        with context.needs.lost():  # integers have no NaN
-            v = element()
-        return context.apply(f"cast to {context.known.facts.value(to)}", v)
+        (v,), needed = context.losing([element])  # integers have no NaN
+        return context.apply(f"cast to {context.known.facts.value(to)}", v, *needed)
 
     def truth(element: Element) -> Value:
-        with context.needs.lost():
-            v = element()
-        return el.subtract(el.number(1), _is_zero(context, v, el.number(0)))
+        (v,), needed = context.losing([element])
+        return el.subtract(el.number(1), _is_zero(context, (v, el.number(0)), needed))
 
     f: Callable[[Element], Value]
     if is_type(context, x.dtype, to) or is_type(context, to, *FLOATS) or is_type(context, x.dtype, "bool"):

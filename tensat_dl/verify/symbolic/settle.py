@@ -275,7 +275,7 @@ def _without_divisors(v: Value, context: Context) -> Value:
 
 
 def _has_truths(f: el.Factor) -> bool:
-    """Whether a factor is a truth value, or a sum with some."""
+    """Whether a factor is a truth value, which a product takes for its own square, or a sum with some."""
     if not isinstance(f, FunctionOf):
         return False
     return f.fn in el.TRUTHS or (
