@@ -15,7 +15,6 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.elements import (
     Factor,
     FunctionOf,
-    Over,
     Read,
     Summand,
     Symbol,
@@ -46,8 +45,7 @@ def _may_vanish(v: Value, holds: Holds, truths: Collection[str]) -> bool:
     factors = [f for t, _ in v.terms for f, _ in t.factors]
     if len(v.terms) == 1:  # a product is not 0 for a divisor or a root, whose operand is looked at by itself
         ((t, _),) = v.terms
-        roots = {f for f, _ in t.factors if isinstance(f, FunctionOf) and f.fn in POSITIVE}
-        factors = [f for f, n in t.factors if n > 0 and f not in roots]
+        factors = [f for f, n in t.factors if n > 0 and not (isinstance(f, FunctionOf) and f.fn in POSITIVE)]
     if not any(_is_piecewise(f, holds, truths) for f in factors):
         return False
     return not is_positive(v) or not any(_is_above_zero(t, holds) for t, _ in v.terms)
@@ -84,11 +82,7 @@ def _is_above_zero(t: Summand, holds: Holds) -> bool:
 
 def _is_somewhere(t: Summand, holds: Holds) -> bool:
     """Whether a term's guards hold for sure, and its sums are not empty."""
-    return not t.guards and _is_full(t.over, holds)
-
-
-def _is_full(over: Over, holds: Holds) -> bool:
-    return all(holds(sym.at_most(1, n)) for _, n in over)
+    return not t.guards and all(holds(sym.at_most(1, n)) for _, n in t.over)
 
 
 # ---- not 0 for all elements ---------------------------------------------------------------------------------
