@@ -32,7 +32,7 @@ from tensat_dl.discover.saturate import chunks, operators
 from tensat_dl.discover.saving import worth
 from tensat_dl.discover.terms import World
 from tensat_dl.discover.work import Derive, Examine, Explore, Generalise, answers, work_of
-from tensat_dl.discover.worlds import Leaves, worlds
+from tensat_dl.discover.worlds import Leaves, ResultTypes, worlds
 from tensat_dl.discover.written import rewrites
 from tensat_dl.jobs.job import Workers
 from tensat_dl.jobs.run import Where
@@ -71,7 +71,7 @@ class Discovery:
 class _Discovery:
     """One discovery, as far as it has come."""
 
-    menu: Menu
+    typing: ResultTypes
     known: tuple[RewriteRule, ...]
     settings: Settings
     memo: Memo
@@ -84,11 +84,15 @@ class _Discovery:
     candidates: int = 0
     vain: Counter[object] = field(default_factory=Counter)
 
+    @property
+    def menu(self) -> Menu:
+        return self.typing.menu
+
     def explore(self) -> None:
         """Finds rules in all worlds."""
         self.progress.phase("enumerate")
         by_size: dict[int, list[Equation]] = defaultdict(list)
-        for c in self._equations(worlds(self.menu, self.settings.leaves)):
+        for c in self._equations(worlds(self.typing, self.settings.leaves)):
             by_size[c.left.size + c.right.size].append(c)
         self.candidates = sum(map(len, by_size.values()))
         self.progress.phase("generalise")
@@ -266,10 +270,11 @@ def discover(
     """Finds rules over the operators of a menu that do not follow from ``known`` ones, those first that save most on
     the graphs of a corpus. Ctrl-C ends it with what was found and tested by then."""
     progress = progress or Progress()
-    check_effort(menu, settings)
+    typing = ResultTypes(menu)
+    check_effort(typing, settings)
     interrupted = False
     with where.workers(work_of(menu)) as workers:
-        search = _Discovery(menu, tuple(known), settings, memo, progress, workers)
+        search = _Discovery(typing, tuple(known), settings, memo, progress, workers)
         kept: Sequence[General] = ()
         try:
             search.explore()
@@ -287,13 +292,13 @@ def discover(
     return Discovery(tuple(found), search.candidates, len(search.found) - len(kept), interrupted)
 
 
-def check_effort(menu: Menu, settings: Settings) -> None:
+def check_effort(typing: ResultTypes, settings: Settings) -> None:
     """Raises `TsrError` with an estimate for a size that would take too long."""
     if settings.size <= 3 and settings.leaves <= 4:
         return
     seconds = 0.0
-    for leaves in worlds(menu, min(settings.leaves, 4)):
-        world = World(menu, leaves)
+    for leaves in worlds(typing, min(settings.leaves, 4)):
+        world = World(typing.menu, leaves)
         counts = [len(leaves)]
         for size in (1, 2):
             world.grow(size)

@@ -35,9 +35,9 @@ SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 Typed = dict[TensorType, list[Leaves]]
 
 
-def worlds(menu: Menu, leaves: int) -> list[Leaves]:
+def worlds(typing: ResultTypes, leaves: int) -> list[Leaves]:
     """The types of up to so many leaves. None has the leaves of another and more."""
-    typing = _Typing(menu)
+    menu = typing.menu
     plain: Typed = {t: [(t,)] for shapes in SHAPES for shape in shapes for t in [TensorType("f32", shape)]}
     results = {op: _results(typing, op, [plain] * menu.arity(op), leaves) for op in menu.names}
     found: dict[Leaves, None] = {}
@@ -57,11 +57,11 @@ def _operands(menu: Menu, arity: int) -> Iterator[tuple[str | None, ...]]:
         yield (g,) * arity
 
 
-class _Typing:
+class ResultTypes:
     """The types of operators' results. Each is asked for many times, as a result of one operator or another."""
 
     def __init__(self, menu: Menu) -> None:
-        self._menu = menu
+        self.menu = menu
         self._infer = Inference(menu.ops)
         self._known: dict[tuple[str, tuple[TensorType, ...]], frozenset[TensorType]] = {}
 
@@ -76,13 +76,13 @@ class _Typing:
     def _results(self, op: str, types: tuple[TensorType, ...]) -> Iterator[TensorType]:
         inputs = [SymType(t.dtype, t.shape) for t in types]
         dims = sorted({d for t in types for d in t.shape})
-        for attrs, unusual in self._menu.attributes(op, types, dims):
+        for attrs, unusual in self.menu.attributes(op, types, dims):
             if not unusual:
                 with suppress(IllTyped):
                     yield from self._infer(op, inputs, dict(attrs)).concrete()
 
 
-def _results(typing: _Typing, op: str, options: Sequence[Typed], leaves: int) -> Typed:
+def _results(typing: ResultTypes, op: str, options: Sequence[Typed], leaves: int) -> Typed:
     """The types of an operator's results, with the leaves that these may have, the fewest first."""
     found: dict[TensorType, dict[Leaves, None]] = {}
     for types in product(*options):

@@ -7,7 +7,7 @@ import pytest
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.discover.candidates import split
 from tensat_dl.discover.menu import menu
-from tensat_dl.discover.worlds import worlds
+from tensat_dl.discover.worlds import ResultTypes, worlds
 from tensat_dl.discover.written import equation
 from tests.discover.finding import equations, f32, menu_of, program, world
 
@@ -30,7 +30,7 @@ def test_equal_parts_are_not_listed_again() -> None:
 
 
 def test_leaves_of_operators_fit_each_other() -> None:
-    found = worlds(menu_of("matmul", "ewadd"), 3)
+    found = worlds(ResultTypes(menu_of("matmul", "ewadd")), 3)
     assert any({f32(2, 3), f32(3, 2)} <= set(leaves) for leaves in found)
     assert all(t.rank == 2 for leaves in found for t in leaves)
     assert all(len(leaves) <= 3 for leaves in found)
