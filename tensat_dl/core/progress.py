@@ -31,7 +31,8 @@ class Progress:
         milliseconds."""
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
-        """``done`` of ``count`` rules are verified, ``rule`` last, with a verdict."""
+        """``done`` of ``count`` rules are verified, ``rule`` last, with a verdict; both are empty before
+        the first."""
 
     def extracting(self, incumbent: float, bound: float) -> None:
         """The best cost so far and the proven lower bound, in milliseconds."""

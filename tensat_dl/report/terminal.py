@@ -48,7 +48,8 @@ class Told(Progress):
         self.detail(f"graph {graphs:,}, {kept:,} kept, best {latency(best)}")
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
-        self.detail(f"rule {done} of {count}: {rule} {status}")
+        last = f": {rule} {status}" if rule else ""
+        self.detail(f"rule {done:,} of {count:,}{last}")
 
     def extracting(self, incumbent: float, bound: float) -> None:
         from tensat_dl.report.facts import latency  # most commands extract nothing, and have not loaded costs

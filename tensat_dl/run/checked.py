@@ -9,6 +9,7 @@ from tensat_dl.beside import beside, one_thread_each
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.words import counted
 from tensat_dl.engine.exploration import Iteration
 from tensat_dl.lang.node_names import node_names
 from tensat_dl.ops.semantics import semantics_of
@@ -22,7 +23,7 @@ from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rounding import rounded_jumps
 from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.verify import verify_rules
+from tensat_dl.verify.rules.verify import NOT_EXAMINED, verify_rules
 
 #: A note names at most so many tensors.
 NAMED = 4
@@ -30,12 +31,17 @@ NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The results of verification."""
+    """The results of verification. ``interrupted`` says that the comparison of the graphs is not complete."""
 
     verdicts: tuple[Verdict, ...] = ()
     equivalence: Equivalence | None = None
     exact: Exact | None = None
     interrupted: bool = False
+
+    @property
+    def unexamined(self) -> int:
+        """The number of applied rules that Ctrl-C left without an examination."""
+        return sum(v.reason == NOT_EXAMINED for v in self.verdicts)
 
 
 @one_thread_each()
@@ -51,7 +57,11 @@ def verified(
     begun: Ahead | None = None,
 ) -> Checked:
     """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs over ``table``,
-    which has fused operators as well. ``begun`` is what was computed of the first graph during the search."""
+    which has fused operators as well. ``begun`` is what was computed of the first graph during the search.
+
+    The examination of thousands of rules takes minutes. The comparison says more of this answer, so Ctrl-C during
+    the examination goes on to it; another Ctrl-C ends that.
+    """
     progress.phase("verify")
     checked = Checked()
     half = None if begun is None else begun.half
@@ -59,7 +69,9 @@ def verified(
     try:
         applied = rules_applied(rules, iterations)
         proofs = options.trust == "proved"
-        verdicts = unsampled(verify_rules(applied, ops, proofs=proofs, progress=progress.checking))
+        verdicts = unsampled(
+            verify_rules(applied, ops, proofs=proofs, progress=progress.checking, partial=True)
+        )
         checked = replace(checked, verdicts=verdicts)
         known = None if begun is None else begun.expected()
         compared = compare(before, after, semantics_of(table), options.seed, known=known)
@@ -76,7 +88,13 @@ def notes_on(
 ) -> list[str]:
     """What is to be said of an answer that the rules ``used`` led to, whatever search found it. ``extended`` has the
     answer's operators, too."""
+    left = checked.unexamined
     return [
+        *(
+            [f"interrupted: {left:,} of {counted(len(checked.verdicts), 'applied rule')} not examined"]
+            if left
+            else []
+        ),
         *(f"rule {v.rule}: {v.reason}" for v in checked.verdicts if v.reason == UNSAMPLED),
         *beyond_rules(before, ops),
         *rounded_jumps(before, after, extended, used, checked.verdicts),

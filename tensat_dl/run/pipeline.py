@@ -142,7 +142,10 @@ def _optimized(
         ),
         rules=given,
         rules_used=tuple(answer.used.items()),
-        interrupted=answer.interrupted or checked.interrupted or (steps is not None and steps.interrupted),
+        interrupted=answer.interrupted
+        or checked.interrupted
+        or checked.unexamined > 0
+        or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
         groups=exploration.groups,

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 import tensat_dl
+from tensat_dl.core.words import counted
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, Start
 from tensat_dl.engine.explore import Exploring
@@ -20,6 +21,7 @@ from tensat_dl.report import terminal
 from tensat_dl.report.terminal import PlainProgress
 from tensat_dl.run import checked, search
 from tensat_dl.run.options import Options
+from tensat_dl.verify.rules import verify
 from tensat_dl.why import way
 
 pytestmark = pytest.mark.sampled(3)
@@ -142,9 +144,7 @@ def test_before_there_is_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert children() <= before
 
 
-@pytest.mark.parametrize(
-    ("step", "verified"), [("verify_rules", False), ("compare", False), ("compare_if_small", True)]
-)
+@pytest.mark.parametrize(("step", "verified"), [("compare", False), ("compare_if_small", True)])
 def test_while_verifying(step: str, verified: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The answer is that of the search. It is written only if both graphs were compared."""
     monkeypatch.setattr(checked, step, interrupted_once(getattr(checked, step)))
@@ -159,6 +159,31 @@ def test_while_verifying(step: str, verified: bool, monkeypatch: pytest.MonkeyPa
         return
     with pytest.raises(tensat_dl.Mismatch, match="not verified"):
         tensat_dl.save(model, result, tmp_path / "out.tsr")
+
+
+def test_while_rules_are_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The graphs are compared nevertheless, so the answer can be written; what is known of rules stays."""
+
+    def pressed(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verify, "_examined", pressed)
+    model = tensat_dl.load(
+        text="""
+            rule own { relu(relu(x)) => relu(x) where dim(x, 0) < 77 }
+            graph g {
+              input x : f32[4]
+              output relu(relu(x))
+            }"""
+    )
+    result = tensat_dl.optimize(model)
+    assert result.interrupted
+    assert result.equivalence is not None
+    assert result.equivalence.status == "equivalent"
+    assert next(v for v in result.verdicts if v.rule == "own").reason == verify.NOT_EXAMINED
+    (note,) = result.notes
+    assert note == f"interrupted: 1 of {counted(len(result.verdicts), 'applied rule')} not examined"
+    tensat_dl.save(model, result, tmp_path / "out.tsr")
 
 
 def test_while_candidates_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -186,6 +187,26 @@ def test_time_limit(place: Place) -> None:
     done = spawn(*place.endless, "--time-limit", 1, env=place.env)
     assert done.code == 0, done.err
     place.complete("time", done.out)
+
+
+# ---- while rules are examined --------------------------------------------------------------------------------
+
+
+def test_interrupted_while_rules_are_examined(place: Place) -> None:
+    """That may take hours. The answer is compared with the input and written."""
+    rules = (f"rule r{i} {{ relu(relu(x)) => relu(x) where dim(x, 0) < {50 + i} }}" for i in range(30))
+    graph = "graph g {\n  input x : f32[4]\n  output relu(relu(x))\n}"
+    (place.folder / "g.tsr").write_text("\n".join((*rules, graph)))
+    cache = {"XDG_CACHE_HOME": str(place.temporary / "cache")}
+    process, seen = watched("run", place.folder / "g.tsr", *place.outputs, env=place.env | cache)
+    with process:
+        wait_for(lambda: "rule 0 of 30" in seen(), "the examination")
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    shutil.rmtree(place.temporary / "cache")
+    place.complete("saturated", shown, interrupted=True)
+    assert re.search(r"interrupted: \d+ of 30 applied rules not examined", shown)
 
 
 # ---- before there is anything --------------------------------------------------------------------------------

@@ -26,10 +26,13 @@ from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library, read_verdict, statement
 from tensat_dl.verify.rules.verdict import Verdict
 
-#: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict.
+#: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict;
+#: both are empty before the first.
 Progress = Callable[[int, int, str, str], None]
 #: Fewer rules than this are not worth another process.
 SHARE = 12
+#: The reason in a verdict on a rule whose turn had not come when Ctrl-C was pressed.
+NOT_EXAMINED = "it was not examined: Ctrl-C came before"
 #: So many verdicts are kept, those that were written last.
 MOST_KEPT = 10_000
 #: What workers examine rules with.
@@ -47,6 +50,7 @@ def verify_rules(
     again: bool = False,
     progress: Progress | None = None,
     where: Where | None = None,
+    partial: bool = False,
 ) -> tuple[Verdict, ...]:
     """The verdicts on rules, in order.
 
@@ -55,16 +59,41 @@ def verify_rules(
     installed; without, only verdicts that are known tell of proofs. The library comes with verdicts on its rules;
     others are kept in the user's folder for caches. ``again`` examines all rules, whatever is known. The same rule
     with the same operators and seed gets the same verdict, if it is asked for in the same way, ``where`` ever it
-    is examined: by default in as many processes as suit the work.
+    is examined: by default in as many processes as suit the work. If ``partial`` verdicts will do, Ctrl-C ends the
+    examination: the rules that are left are "assumed", with the reason `NOT_EXAMINED`.
     """
+    found: dict[int, Verdict] = {}
+    try:
+        _find(found, rules, ops, seed, proofs, again, progress, where)
+    except KeyboardInterrupt:
+        if not partial:
+            raise
+        left = {i: Verdict(r.name, "assumed", reason=NOT_EXAMINED) for i, r in enumerate(rules)}
+        found = left | found
+    return tuple(found[i] for i in range(len(rules)))
+
+
+def _find(
+    found: dict[int, Verdict],
+    rules: Sequence[RewriteRule],
+    ops: OpTable,
+    seed: int,
+    proofs: bool,
+    again: bool,
+    progress: Progress | None,
+    where: Where | None,
+) -> None:
+    """Adds the verdicts on rules as they come, by the positions of the rules."""
     solver = prover() if proofs else ""
-    found = {} if again else kept_verdicts(rules, ops, seed=seed)
+    found |= {} if again else kept_verdicts(rules, ops, seed=seed)
     keys = {i: key(rule, ops, seed, solver) for i, rule in enumerate(rules) if i not in found}
     if not again and not solver:
         found |= {i: known for i, name in keys.items() if (known := _load(name)) is not None}
     left = [(i, rule) for i, rule in enumerate(rules) if i not in found]
     if not left:
-        return tuple(found[i] for i in range(len(rules)))
+        return
+    if progress is not None:
+        progress(len(found), len(rules), "", "")  # the first verdict takes seconds
     with closing(
         _examined([(rules[i], keys[i]) for i, _ in left], ops, seed, bool(solver), where)
     ) as verdicts:
@@ -75,7 +104,6 @@ def verify_rules(
                 progress(len(found), len(rules), rule.name, verdict.status)
     with suppress(OSError):
         forget_old(folder("verdicts"), MOST_KEPT, "*.json")
-    return tuple(found[i] for i in range(len(rules)))
 
 
 def _examined(
