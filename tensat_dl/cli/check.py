@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tensat_dl.lang.program import Program
     from tensat_dl.ops.table import OpTable
     from tensat_dl.verify.rules.verdict import Verdict
+
+#: So many warnings of a kind are printed, and how many others there are.
+FEW = 3
 
 
 @dataclass
@@ -114,23 +117,37 @@ def _read(path: str) -> _File:
 
 
 def _mirrored(rules: list[RewriteRule], ops: OpTable) -> Iterator[Diagnostic]:
-    """Warnings about rules that say what an earlier rule says, in another order of operands or with other names, and
-    about rules that only change that order."""
+    """Warnings about rules that say what an earlier rule says, perhaps in another order of operands or with other
+    names, and about rules that only change that order."""
     from tensat_dl.core.diagnostics import Diagnostic
-    from tensat_dl.rewrite.orders import mirror_form, only_reorders
+    from tensat_dl.rewrite.orders import mirror_form, nameless, only_reorders
 
-    earlier: dict[object, str] = {}
+    earlier: dict[object, RewriteRule] = {}
+    exchanging: list[Diagnostic] = []
+    repeating: list[Diagnostic] = []
     for rule in rules:
         if only_reorders(rule, ops):
             message = f"rule `{rule.name}` only exchanges the operands of commutative operators"
-            yield Diagnostic(message, rule.span, "patterns match either order without it", severity="warning")
+            hint = "patterns match either order without it"
+            exchanging.append(Diagnostic(message, rule.span, hint, severity="warning"))
             continue
         form = mirror_form(rule, ops)
-        other = rule.name if form is None else earlier.setdefault(form, rule.name)
-        if other != rule.name:
-            message = f"rule `{rule.name}` says the same as rule `{other}`"
+        other = rule if form is None else earlier.setdefault(form, rule)
+        if other is not rule:
+            message = f"rule `{rule.name}` says the same as rule `{other.name}`"
             hint = "patterns match the operands of `+`, `*` and other commutative operators in either order"
-            yield Diagnostic(message, rule.span, hint, severity="warning")
+            hint = "one of them is enough" if nameless(rule, ops) == nameless(other, ops) else hint
+            repeating.append(Diagnostic(message, rule.span, hint, severity="warning"))
+    yield from _few(exchanging, "only exchange the operands of commutative operators")
+    yield from _few(repeating, "say the same as earlier rules")
+
+
+def _few(warnings: list[Diagnostic], common: str) -> Iterator[Diagnostic]:
+    """The first warnings, and one for the others, which say of their rules what is ``common`` to them."""
+    shown = FEW if len(warnings) > FEW + 1 else len(warnings)
+    yield from warnings[:shown]
+    if left := warnings[shown:]:
+        yield replace(left[0], message=f"{len(left):,} more rules {common}, this one first", hint="")
 
 
 def _verify(files: list[_File], again: bool, where: Where | None, progress: Progress) -> None:

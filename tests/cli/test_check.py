@@ -239,6 +239,21 @@ def test_a_rule_that_only_exchanges_operands(tmp_path: Path) -> None:
     assert "rule `swap` only exchanges the operands of commutative operators" in done.err
 
 
+def test_many_rules_that_say_the_same(tmp_path: Path) -> None:
+    same = (f"rule r{i} {{ relu(relu(x)) => relu(x) }}\n" for i in range(10))
+    swapped = "rule plus { exp(x) + y => y - neg(exp(x)) }\nrule other { y + exp(x) => y - neg(exp(x)) }\n"
+    done = checked(tmp_path, swapped + "".join(same))
+    assert done.code == 0
+    warnings = [line.partition("warning: ")[2] for line in done.err.splitlines() if "warning" in line]
+    assert warnings == [
+        "rule `other` says the same as rule `plus`",
+        "rule `r1` says the same as rule `r0`",
+        "rule `r2` says the same as rule `r0`",
+        "7 more rules say the same as earlier rules, this one first",
+    ]
+    assert done.err.count("one of them is enough") == 2
+
+
 AXIS_OF_A_LIST = """
 rule sum-first {
   reduce_sum(transpose(x; perm = p); axis = 5) where rank(x) == 6 => transpose(reduce_sum(x; axis = p[5]); perm = p)
