@@ -177,7 +177,9 @@ def _axis_hint(decl: OpDecl, name: str, env: Env) -> str:
         return ""
     if 0 <= axis < tensor.rank or not tensor.rank:
         return ""
-    return f"its dimensions are 0 to {tensor.rank - 1}" if tensor.rank > 1 else "its only dimension is 0"
+    if tensor.rank == 1:
+        return "its only dimension is 0, or -1 counted from the end"
+    return f"its dimensions are 0 to {tensor.rank - 1}, or -{tensor.rank} to -1 counted from the end"
 
 
 def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:
