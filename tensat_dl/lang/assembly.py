@@ -17,7 +17,14 @@ from tensat_dl.lang import ast
 from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
 from tensat_dl.ops.attributes import attributes
-from tensat_dl.ops.calls import check_arity, check_attrs, checked_attrs, explain_ill_typed
+from tensat_dl.ops.calls import (
+    check_arity,
+    check_attrs,
+    checked_attrs,
+    explain_ill_typed,
+    in_floats,
+    in_short,
+)
 from tensat_dl.ops.compositions import neighbour
 from tensat_dl.ops.evaluate import Unresolved, evaluate
 from tensat_dl.ops.flops import check_flops
@@ -224,23 +231,42 @@ class Assembly:
         """Operands as tensors; numbers become scalars of the element type of their `neighbour`."""
         types = {i: v.dtype for i, (_, v) in enumerate(operands) if isinstance(v, ScopedTensor)}
         like = neighbour(decl, types)
-        dtype = "f32" if like is None else types[like]
-        return [self._tensor(expr, value, dtype) for expr, value in operands]
+        if like is None:
+            return [self._tensor(expr, value, "f32", "") for expr, value in operands]
+        dtype, text = types[like], in_short(operands[like][0].span.text)
+        if decl is not None and decl.name == "ewdiv" and dtype in INTEGERS:
+            for expr, value in operands:
+                if isinstance(value, float) and value.is_integer():
+                    self._warn_of_quotient(expr, dtype, text)
+        return [self._tensor(expr, value, dtype, text) for expr, value in operands]
 
-    def _tensor(self, expr: ast.Expr, value: Any, dtype: str) -> ScopedTensor:
+    def _warn_of_quotient(self, number: ast.Expr, dtype: str, beside: str) -> None:
+        """Whoever writes ``x / 3.0`` of an integer x may expect a fraction."""
+        message = (
+            f"`{number.span.text}` has the type of `{beside}`, {dtype}: the quotient is rounded toward zero"
+        )
+        warning = Diagnostic(message, number.span, in_floats(beside), severity="warning")
+        if warning not in self.warnings:  # a loop comes here again
+            self.warnings.append(warning)
+
+    def _tensor(self, expr: ast.Expr, value: Any, dtype: str, beside: str) -> ScopedTensor:
+        """An operand. A number gets the element type ``dtype`` of the operand that is written ``beside``."""
         if isinstance(value, ScopedTensor):
             return value
         if isinstance(value, Unknown):
             raise AlreadyReported
         if isinstance(value, float | int) and not isinstance(value, bool):
-            return self.fill(value, TensorType(dtype, ()), expr.span)
+            return self.fill(value, TensorType(dtype, ()), expr.span, beside=beside)
         hint = ""
         if isinstance(value, dict) and isinstance(expr, ast.Name):
             hint = f"write `{expr.id}[..]` for all of them, `{expr.id}[i]` for one"
         raise error(expr.span, f"expected a tensor, found {describe(value)}", hint)
 
-    def fill(self, value: float, type: TensorType, span: Span, name: str = "") -> ScopedTensor:
-        """A tensor whose elements are all one number, which is written at ``span``."""
+    def fill(
+        self, value: float, type: TensorType, span: Span, name: str = "", beside: str = ""
+    ) -> ScopedTensor:
+        """A tensor whose elements are all one number, which is written at ``span``. If the type is that of another
+        operand, that is written ``beside``."""
         check_range(value, type.dtype, str(type), span)
         attrs = fill_attrs(written(as_float(value, span), type.dtype), type)
         try:
@@ -248,6 +274,8 @@ class Assembly:
         except IllTyped:
             whole = "0 and 1" if type.dtype == "bool" else "whole numbers"
             hint = f"elements of type {type.dtype} are {whole}"
+            if beside:
+                hint = f"it has the element type of `{beside}`, and {hint}; {in_floats(beside)}"
             raise error(span, f"{value} can't be an element of {type}", hint) from None
         return self.add("fill", (), attrs, type, name)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, isnan
 
 from tensat_dl.core.expression import calls_of
-from tensat_dl.core.graph import AttrValue, Graph, Node, splits
+from tensat_dl.core.graph import INTEGERS, AttrValue, Graph, Node, splits
 from tensat_dl.lang import ast
 from tensat_dl.lang.declare import Declared
 from tensat_dl.lang.node_names import IDENTIFIER, Names, forbidden, node_names
@@ -117,7 +117,7 @@ class _Printer:
                 if i == min(self.splits[i]):
                     out.append(self._split(self.splits[i]))
             elif node.op == "fill":
-                value = _literal(node.attr("value"))
+                value = _constant(node)
                 out.append(ast.Weight(target, self._type(i), value, span=ast.NOWHERE))
             elif node.op == "input" and node.attr("name") == name:
                 out.append(ast.Input(target, self._type(i), span=ast.NOWHERE))
@@ -143,7 +143,7 @@ class _Printer:
         return ast.call(node.op, args, attrs, ast.NOWHERE)
 
     def _operand(self, i: int) -> ast.Expr:
-        return _literal(self.graph.nodes[i].attr("value")) if i in self.inline else _name(self.names[i])
+        return _constant(self.graph.nodes[i]) if i in self.inline else _name(self.names[i])
 
     def _attrs(self, i: int) -> list[ast.KeywordArg]:
         """Attributes that differ from their defaults, at some sizes at least."""
@@ -232,6 +232,12 @@ def _inline(graph: Graph, ops: OpTable) -> set[int]:
 def _is_finite(fill: Node) -> bool:
     value = fill.attr("value")
     return isinstance(value, float | int) and isfinite(value)
+
+
+def _constant(fill: Node) -> ast.Const:
+    """The number of a constant: a whole one where its elements are integers."""
+    value = fill.attr("value")
+    return _literal(int(value) if fill.type.dtype in INTEGERS and isinstance(value, float) else value)
 
 
 def _graph_name(name: str) -> str:

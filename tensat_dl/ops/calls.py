@@ -20,6 +20,8 @@ from tensat_dl.ops.values import Absent, Env
 
 #: Attributes are 64-bit in the engine.
 MAX_VALUE = 2**63 - 1
+#: Longer texts of operands are left out of messages.
+MOST_WRITTEN = 40
 
 
 def check_arity(decl: OpDecl, count: int, span: Span) -> None:
@@ -142,7 +144,7 @@ def explain_ill_typed(
     notes = []
     for i, (text, type) in enumerate(operands[:6]):
         name = parameter(decl, i)
-        short = len(text) <= 40 and "\n" not in text and text != name
+        short = in_short(text) == text != name
         notes.append(f"{name} is `{text}`, {type}" if short else f"{name} is {type}")
     if len(operands) > 6:
         notes.append(f"and {len(operands) - 6} more operands")
@@ -157,6 +159,7 @@ def explain_ill_typed(
             a = decl.attr(to_blame[0].name)
             if hint or not tensors or (a is not None and a.type != "axis"):
                 span = to_blame[0].value.span
+        hint = hint or _float_hint(failing, decl, operands)
         notes += _facts(failing, env)
     return Diagnostic(f"`{decl.name}` requires that {e.message}", span, hint, notes=tuple(notes))
 
@@ -180,6 +183,25 @@ def _axis_hint(decl: OpDecl, name: str, env: Env) -> str:
     if tensor.rank == 1:
         return "its only dimension is 0, or -1 counted from the end"
     return f"its dimensions are 0 to {tensor.rank - 1}, or -{tensor.rank} to -1 counted from the end"
+
+
+def _float_hint(failing: ex.Expr, decl: OpDecl, operands: Sequence[tuple[str, TensorType]]) -> str:
+    """The cast that an operator of floats asks for, of an operand that has none."""
+    match failing:
+        case ex.Call("is_float", (ex.Call("dtype", (ex.Name(tensor),)),)):
+            places = [i for i, p in enumerate(decl.inputs) if p.name == tensor]
+            return in_floats(in_short(operands[places[0]][0])) if places else ""
+    return ""
+
+
+def in_floats(text: str) -> str:
+    """A hint at the floats of an operand."""
+    return f"`cast({text}; to = f32)` has floats"
+
+
+def in_short(text: str) -> str:
+    """An operand as it is written, if that is short."""
+    return text if len(text) <= MOST_WRITTEN and "\n" not in text else ".."
 
 
 def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:

@@ -120,7 +120,7 @@ def test_constants(tmp_path: Path) -> None:
     assert "ewmul_1 = 1e-05 * x" in text
     assert "ewmul_1 + -2.0" in text
     assert ": f32[6] = 0.1" in text
-    assert "weight seven : i64[] = 7.0" in text
+    assert "weight seven : i64[] = 7\n" in text
     assert len(re.findall(r"weight \w+ : f16\[\] = ", text)) == 2
 
 
