@@ -92,11 +92,20 @@ def _check(path: str) -> None:
         target.stat()  # raises OSError for a symbolic link to itself
     if target.is_dir() or path.endswith(os.sep):
         raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    if target.exists() and not target.is_file():  # a device or a pipe is written as it is
+        return
     folder = real_path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder to write to")
-    if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+    if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "Permission denied")
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # root may write everywhere, but /proc takes no files
+            pass
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "No file can be made there") from None
 
 
 def same_file(a: str, b: str) -> bool:

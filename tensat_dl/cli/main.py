@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -173,6 +174,17 @@ def _run() -> int:
         return _report(e)
 
 
+def _output_is_full(e: OSError) -> bool:
+    """Whether an error comes from standard output, whose errors have no name: another write fails there, too."""
+    if e.errno != errno.ENOSPC:
+        return False
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError:
+        return True
+    return False
+
+
 def _reader_gone() -> int:
     """Discards the output that is left, or the interpreter would complain at its end. Returns the exit code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -223,7 +235,8 @@ def _report(e: Exception) -> int:
         return 2
     if isinstance(e, OSError):
         reason = e.strerror or str(e)
-        where = f"{e.filename}: " if e.filename else ""
+        name = e.filename or ("standard output" if _output_is_full(e) else "")
+        where = f"{name}: " if name else ""
         print(f"error: {where}{reason[:1].lower()}{reason[1:]}", file=sys.stderr)
         return 2
     from tensat_dl.core.egraph_json import EGraphFormatError

@@ -271,7 +271,10 @@ def staged(model: ir.Model | Path, path: str) -> Iterator[Path]:
     given. Weights get a file of their own, ``path`` with ``.data`` behind it, if the model is too large for one file
     or had such files. Raises OSError."""
     target = Path(path).resolve()
-    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
+    try:
+        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
+    except OSError as e:
+        raise OSError(e.errno, e.strerror or str(e), path) from None
     try:
         file = folder / target.name
         try:

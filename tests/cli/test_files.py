@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tensat_dl import files
 
+from .processes import linux
 from .running import EXAMPLES, invoke
 
 pytestmark = pytest.mark.sampled(3)
@@ -80,6 +82,24 @@ def test_an_output_that_is_a_link_to_itself(tmp_path: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"error: {loop}: too many levels of symbolic links")
     assert invoke("run", loop, "-o", tmp_path / "out.tsr").code == 2
+
+
+@linux
+@pytest.mark.parametrize("name", ["none.onnx", "none.tsr", "none.json"])
+def test_a_folder_that_takes_no_files(name: str) -> None:
+    """Root may write there, the system says."""
+    option = "--json" if name.endswith("json") else "-o"
+    done = invoke("run", SHARED, option, f"/proc/{name}")
+    assert (done.code, done.out) == (2, "")
+    assert re.fullmatch(f"error: /proc/{name}: (no file can be made there|permission denied)\n", done.err)
+
+
+def test_a_device_in_a_folder_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /dev is for all but root."""
+    monkeypatch.setattr(os, "access", lambda path, _: str(path) == os.devnull)
+    files.check_writable([os.devnull])
+    with pytest.raises(PermissionError):
+        files.check_writable([f"{os.devnull}-none"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
