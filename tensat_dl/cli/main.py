@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tensat_dl.cli.outputs import ReaderGone, noticing
+from tensat_dl.cli.outputs import ReaderGone, all_is_done, noticing
 
 #: command -> its module and its name there, and its line of help
 COMMANDS = {
@@ -147,6 +147,7 @@ def main() -> NoReturn:
         code = _run()
     except (BrokenPipeError, ReaderGone):
         code = _reader_gone()
+    all_is_done()
     # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends by the
     # signal what was run by `-m`, whoever caught it, and forgets that only in the next one.
     eval("0")

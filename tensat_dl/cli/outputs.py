@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,13 @@ def write_json(path: str | None, data: Any, indent: int = 2) -> None:
 
     if path is not None:
         write(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")
+
+
+def all_is_done() -> None:
+    """The exit code is settled, and all files are written. Signals to stop come too late from here on, and would say
+    of an answer that is there that the command was interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class ReaderGone(Exception):

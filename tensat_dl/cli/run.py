@@ -218,6 +218,9 @@ def _open(asked: _Asked) -> Model:
 
 def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> int:
     """The exit code, once all files are written."""
+    from tensat_dl.cli.outputs import all_is_done
+
+    all_is_done()
     if refused is not None:
         if refused.message:
             print(refused.message, file=sys.stderr)

@@ -209,6 +209,36 @@ def test_interrupted_while_rules_are_examined(place: Place) -> None:
     assert re.search(r"interrupted: \d+ of 30 applied rules not examined", shown)
 
 
+# ---- when everything is written --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "from tensat_dl.cli.outputs import Said; Said.end = lambda self: stop()",
+        "import atexit; atexit.register(stop)",
+    ],
+)
+def test_a_signal_after_the_end_changes_nothing(number: str, hook: str, place: Place) -> None:
+    """The answer is written, so whoever waits for it is told so."""
+    script = f"""
+import os, signal, time
+
+def stop():
+    os.kill(os.getpid(), signal.{number})
+    time.sleep(0.1)
+
+{hook}
+from tensat_dl.cli.main import main
+main()
+"""
+    command = [sys.executable, "-c", script]
+    done = spawn("run", SHARED, *place.outputs, command=command, env=place.env)
+    assert (done.code, done.err) == (0, "")
+    place.complete("saturated", done.out)
+
+
 # ---- before there is anything --------------------------------------------------------------------------------
 
 
