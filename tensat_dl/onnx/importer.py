@@ -263,6 +263,10 @@ class _ModelReader:
         read = READ.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if read is None:
             raise Unmapped("no such operator")
+        if node.op_identifier() in self.model.functions:
+            raise Unmapped("the model has a function of this name")
+        if not onnx.defs.has(node.op_type, self._opset):
+            raise Unmapped(f"opset {self._opset} has no such operator")
         schema = onnx.defs.get_schema(node.op_type, self._opset)
         if schema.since_version > NEWEST:
             raise Unmapped(f"opset {schema.since_version} changed it")

@@ -311,6 +311,11 @@ def save(model: ir.Model, path: Path) -> Path:
         ir.save(model, path, external_data=data_of(path).name, size_threshold_bytes=LARGE)
     else:
         ir.save(model, path, format="protobuf")
+    if any(not f.domain for f in model.functions.values()):  # onnx's checker asks for what onnx-ir leaves out
+        proto = onnx.load(path, load_external_data=False)
+        for function in proto.functions:
+            function.domain = function.domain
+        path.write_bytes(proto.SerializeToString())
     return path
 
 

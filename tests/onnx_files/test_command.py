@@ -63,6 +63,30 @@ def test_run_makes_a_faster_model(tmp_path: Path) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+def test_a_function_of_the_standard_domain(tmp_path: Path) -> None:
+    """It stays a function, though an operator has its name."""
+    nodes = [make_node("Relu", ["x"], ["a"]), make_node("Relu", ["a"], ["b"]), make_node("Exp", ["b"], ["y"])]
+    proto = model(nodes, [value("x", 3)], [value("y", 3)])
+    body = [make_node("Sign", ["a"], ["s"]), make_node("Exp", ["s"], ["b"])]
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    proto.functions.append(onnx.helper.make_function("", "Exp", ["a"], ["b"], body, opsets))
+    out = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "--no-measure", "-o", out)
+    assert (done.code, done.err) == (0, "")
+    assert "Exp (the model has a function of this name) ×1" in " ".join(done.out.split())
+    made = onnx.load(out)
+    assert [n.op_type for n in made.graph.node] == ["Relu", "Exp"]
+    assert [(f.domain, f.name) for f in made.functions] == [("", "Exp")]
+    onnx.checker.check_model(made)
+
+
+def test_an_operator_that_the_opset_lacks(tmp_path: Path) -> None:
+    nodes = [make_node("Relu", ["x"], ["a"]), make_node("Gelu", ["a"], ["y"])]
+    done = invoke("run", saved(tmp_path, model(nodes, [value("x", 3)], [value("y", 3)])), "--no-measure")
+    assert (done.code, done.err) == (0, "")
+    assert "Gelu (opset 17 has no such operator) ×1" in " ".join(done.out.split())
+
+
 def test_what_stood_in_the_way_is_said(tmp_path: Path) -> None:
     """An operator that is not known, a form of one that is, and a model that does not run on what is drawn for it."""
     nodes = [
