@@ -13,6 +13,7 @@ from tensat_dl.core.words import plural
 from tensat_dl.cost.model import FREE, PricedGraph
 from tensat_dl.run.growth import percent
 from tensat_dl.sizes.named import Sizes, in_words
+from tensat_dl.verify.rules.verdict import NOT_EXAMINED
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace
@@ -268,6 +269,8 @@ def rules_checked(result: Result) -> str:
         kind: str = v.status
         if v.status == "tested" and v.log2_error is not None:
             kind = "bounded" if v.bounded == v.instances else "partly"
+        elif v.reason == NOT_EXAMINED:
+            kind = "left"
         kinds[kind].append(v.rule)
     bounds = [v.log2_error for v in result.verdicts if v.log2_error is not None]
     bound = f"p < 2^{ceil(max(bounds, default=0.0))}"
@@ -277,14 +280,15 @@ def rules_checked(result: Result) -> str:
         "derived": "derived",
         "partly": f"tested, {bound} on some instances only",
         "tested": "tested without a bound",
+        "left": "not examined",
     }
     parts = []
-    for kind in ("refuted", "proved", "bounded", "derived", "partly", "tested", "assumed"):
+    for kind in ("refuted", "proved", "bounded", "derived", "partly", "tested", "assumed", "left"):
         names = kinds[kind]
         if names:
             listed = ", ".join(names[:3]) + (", .." if names[3:] else "")
             which = "" if kind in ("proved", "bounded", "derived") else f" ({listed})"
-            parts.append(f"{len(names)} {said.get(kind, kind)}{which}")
+            parts.append(f"{len(names):,} {said.get(kind, kind)}{which}")
     return "; ".join([*parts, *_overflowing(result)])
 
 

@@ -104,7 +104,8 @@ def _rows(result: Result) -> Iterator[tuple[str, Text]]:
     for i, note in enumerate(result.notes[:MAX_NOTES]):
         yield ("notes" if i == 0 else ""), Text(note)
     if len(result.notes) > MAX_NOTES:
-        yield "", Text(f"and {len(result.notes) - MAX_NOTES} more notes, which --json and --html list")
+        left = counted(len(result.notes) - MAX_NOTES, "more note")
+        yield "", Text(f"and {left}, which --json and --html list")
 
 
 def _searched(result: Result) -> Iterator[tuple[str, Text]]:

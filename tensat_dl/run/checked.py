@@ -22,8 +22,8 @@ from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rounding import rounded_jumps
-from tensat_dl.verify.rules.verdict import Verdict
-from tensat_dl.verify.rules.verify import NOT_EXAMINED, verify_rules
+from tensat_dl.verify.rules.verdict import NOT_EXAMINED, Verdict
+from tensat_dl.verify.rules.verify import verify_rules
 
 #: A note names at most so many tensors.
 NAMED = 4

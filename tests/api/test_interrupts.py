@@ -22,6 +22,7 @@ from tensat_dl.report.terminal import PlainProgress
 from tensat_dl.run import checked, search
 from tensat_dl.run.options import Options
 from tensat_dl.verify.rules import verify
+from tensat_dl.verify.rules.verdict import NOT_EXAMINED
 from tensat_dl.why import way
 
 pytestmark = pytest.mark.sampled(3)
@@ -180,7 +181,7 @@ def test_while_rules_are_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert result.interrupted
     assert result.equivalence is not None
     assert result.equivalence.status == "equivalent"
-    assert next(v for v in result.verdicts if v.rule == "own").reason == verify.NOT_EXAMINED
+    assert next(v for v in result.verdicts if v.rule == "own").reason == NOT_EXAMINED
     (note,) = result.notes
     assert note == f"interrupted: 1 of {counted(len(result.verdicts), 'applied rule')} not examined"
     tensat_dl.save(model, result, tmp_path / "out.tsr")

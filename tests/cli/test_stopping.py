@@ -207,6 +207,7 @@ def test_interrupted_while_rules_are_examined(place: Place) -> None:
     shutil.rmtree(place.temporary / "cache")
     place.complete("saturated", shown, interrupted=True)
     assert re.search(r"interrupted: \d+ of 30 applied rules not examined", shown)
+    assert re.search(r"rules applied .*\d+ not examined \(r", shown)
 
 
 # ---- when everything is written --------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ AspectStatus = Literal["same", "differs", "not examined"]
 Elements = float | tuple["Elements", ...]
 
 
+#: The reason in a verdict on a rule whose turn had not come when Ctrl-C was pressed.
+NOT_EXAMINED = "it was not examined: Ctrl-C came before"
 #: A tensor whose elements take more characters than this is told by those that are not 0.
 MANY = 160
 

@@ -24,15 +24,13 @@ from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.processes import cores
 from tensat_dl.verify.rules.prover import prover
 from tensat_dl.verify.rules.shipped import of_library, read_verdict, statement
-from tensat_dl.verify.rules.verdict import Verdict
+from tensat_dl.verify.rules.verdict import NOT_EXAMINED, Verdict
 
 #: Called with how many verdicts are there, how many there will be, the rule that was examined last, and its verdict;
 #: both are empty before the first.
 Progress = Callable[[int, int, str, str], None]
 #: Fewer rules than this are not worth another process.
 SHARE = 12
-#: The reason in a verdict on a rule whose turn had not come when Ctrl-C was pressed.
-NOT_EXAMINED = "it was not examined: Ctrl-C came before"
 #: So many verdicts are kept, those that were written last.
 MOST_KEPT = 10_000
 #: What workers examine rules with.
