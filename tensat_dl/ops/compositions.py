@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.expression import is_number, number
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.attributes import attributes, environment
 from tensat_dl.ops.symbolic import EvaluationError, Opaque
 from tensat_dl.ops.table import INFIX, NEGATION, OpDecl, OpTable
@@ -95,6 +96,13 @@ def compose(
     if remembered is not None and steps:  # the last of them gives the result
         remembered[key] = tuple(steps)
     return made[result]
+
+
+def is_definition(rule: RewriteRule, ops: OpTable) -> bool:
+    """Whether a rule writes a composition for its definition, or the reverse. A rule of a file may be called the
+    same."""
+    decl = ops.get(rule.name.removeprefix("un").removeprefix("fuse-"))
+    return decl is not None and decl.composition is not None and rule.span == decl.span
 
 
 def neighbour(decl: OpDecl | None, tensors: Iterable[int]) -> int | None:

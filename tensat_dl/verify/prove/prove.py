@@ -21,6 +21,7 @@ from tensat_dl.jobs.job import Job, Work
 from tensat_dl.jobs.run import Where, done
 from tensat_dl.lang.imports import find
 from tensat_dl.lang.program import Program, load_program
+from tensat_dl.ops.compositions import is_definition
 from tensat_dl.ops.table import OpDecl, OpTable
 from tensat_dl.verify.prove.equality import Equality, find_equal, near, tight
 from tensat_dl.verify.prove.goals import Goal, Pair, Proof
@@ -197,7 +198,7 @@ class AxiomStatus:
     @staticmethod
     def of(axioms: Sequence[RewriteRule], program: Program) -> AxiomStatus:
         """Those of a program's axioms."""
-        return AxiomStatus(tuple(a for a in axioms if not _is_definition(a, program)), program.ops)
+        return AxiomStatus(tuple(a for a in axioms if not is_definition(a, program.ops)), program.ops)
 
     def __call__(self, name: str) -> Status:
         if name not in self.known:
@@ -265,9 +266,4 @@ def axioms_of(program: Program, packs: Sequence[str]) -> tuple[RewriteRule, ...]
     compositions."""
     paths = [find(pack, Path.cwd()) for pack in packs]
     names = {rule.name for path in paths if path is not None for rule in load_program(str(path)).rules}
-    return tuple(rule for rule in program.rules if rule.name in names or _is_definition(rule, program))
-
-
-def _is_definition(rule: RewriteRule, program: Program) -> bool:
-    decl = program.ops.get(rule.name.removeprefix("un").removeprefix("fuse-"))
-    return decl is not None and rule.span == decl.span  # a rule of a file may be called so, too
+    return tuple(rule for rule in program.rules if rule.name in names or is_definition(rule, program.ops))

@@ -13,6 +13,7 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, facts_of, names_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.ops.compositions import is_definition
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
@@ -59,6 +60,8 @@ MOST_OPERATIONS = 5e8
 REPEATS = 3
 #: Garbage is looked for after so many new objects at the earliest; see `gc.set_threshold`.
 SELDOM = 50_000
+#: What the definition of a composition is proved for: both sides are computed alike.
+BY_DEFINITION = "all sizes, by definition"
 #: Facts in conditions that say where a rule pays, not where it is true.
 ABOUT_COST = frozenset(("weight", "varying", "start", "factors"))
 
@@ -149,7 +152,7 @@ class Examiner:
     def _proof(self, rule: RewriteRule) -> tuple[str, Unproved]:
         """What a rule is proved for, and why it is not proved; one of them is empty."""
         if not self.proofs:
-            return "", Unproved("")
+            return BY_DEFINITION if is_definition(rule, self.ops) else "", Unproved("")
         from tensat_dl.verify.symbolic.proof import prove_sizes
 
         try:

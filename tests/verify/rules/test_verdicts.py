@@ -74,6 +74,21 @@ def test_a_rule_for_any_function_has_a_bound(tmp_path: Path) -> None:
     assert found.rounding == "exact"
 
 
+def test_definitions_are_proved_without_a_solver(tmp_path: Path) -> None:
+    found = program("op gemm(x: tensor, w: tensor, b: tensor) = x @ w + b", tmp_path)
+    examiner = Examiner(found.ops)
+    own = [examiner.verdict(r) for r in found.rules if r.name.endswith("-gemm")]
+    assert [(v.rule, v.status, v.proof) for v in own] == [
+        ("fuse-gemm", "proved", "all sizes, by definition"),
+        ("unfuse-gemm", "proved", "all sizes, by definition"),
+    ]
+
+
+def test_a_rule_with_the_name_of_a_definition_is_none(tmp_path: Path) -> None:
+    assert verdict("rule fuse-softsign { softsign(x) => relu(x) }", tmp_path).status == "refuted"
+    assert verdict("rule fuse-softsign { ewadd(x, y) => ewadd(y, x) }", tmp_path).status == "tested"
+
+
 def test_a_rule_for_one_function_has_none(tmp_path: Path) -> None:
     found = verdict("rule r { exp(ewadd(x, y)) => ewmul(exp(x), exp(y)) }", tmp_path)
     assert found.status == "tested"
