@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tensat_dl.core import expression as ex
-from tensat_dl.core.expression import base_of, calls_of, index_of
+from tensat_dl.core.expression import base_of, calls_of, index_of, member
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.symbolic import Condition
 from tensat_dl.ops.typing import Inference
@@ -24,8 +24,8 @@ SHAPELESS = frozenset(("dtype", "is_float", "is_number", "holds"))
 
 
 def check_members(rule: RewriteRule, infer: Inference) -> None:
-    """Raises `Unproved` for a group or list rule whose members may have different ranks, or different element types
-    where it asks for these: one member in sight stands for all."""
+    """Raises `Unproved` for a group or list rule whose members may have different ranks or axes, or different element
+    types where it asks for these: one member in sight stands for all."""
     parts = (
         *rule.conditions,
         *(a.value for n in rule.nodes for a in n.attrs),
@@ -35,18 +35,24 @@ def check_members(rule: RewriteRule, infer: Inference) -> None:
         n.op == "cast" for n in rule.nodes
     )
     expanded = listed if rule.takes_lists else instantiate
-    varying = {base_of(name) for name in expanded(rule, 2).tensor_variables() if index_of(name)}
+    two = expanded(rule, 2)
+    attributes = (name for node in two.source.nodes for a in node.attrs for name in a.variables())
+    varying = {base_of(name) for name in (*two.tensor_variables(), *attributes) if index_of(name)}
     # What says something of some members alone is not seen in so few.
     assert rule.index is not None
     alike = tuple(c for c in rule.conditions if _is_of_each(c, varying, rule.index))
     rule, parts = replace(rule, conditions=alike), (*alike, *parts[len(rule.conditions) :])
     # Members that no condition names are like the last.
-    whole = expanded(rule, max((k + 2 for k in _members_named(parts, varying)), default=2))
+    count = max((k + 2 for k in _members_named(parts, varying)), default=2)
+    whole = expanded(rule, count)
     for variant in Assignments(whole, infer, met=True).variants(RANKS):
         if variant.ill_typed:
             continue
         if differing(variant):
             raise Unproved("its members may have different ranks")
+        chosen = ([variant.chosen.get(member(name, k)) for name in varying] for k in range(count))
+        if len({*map(tuple, chosen)}) > 1:
+            raise Unproved("its members may have different axes")
         facts = Facts()
         facts.add(c for c in (*variant.premises, *variant.guards, *variant.facts) if isinstance(c, Condition))
         types: dict[str, set[object]] = {}
