@@ -8,12 +8,14 @@ which the proof shows that of the member in sight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from tensat_dl.core.expression import base_of, index_of
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import INDEX, LENGTH, Many
-from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int, atoms_of
+from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.rewrite.conditions import conjuncts
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor
 from tensat_dl.verify.symbolic.elements import Value
@@ -93,6 +95,20 @@ def about_members(conditions: Iterable[Bool]) -> tuple[list[Bool], Sequence[Cond
 
 def _varies(c: Condition) -> bool:
     """Whether a condition is about the member in sight as it is about each. One that is about all members as well
-    would need another name for the index."""
+    would need another name for the index, and what an e-graph knows of the member in sight has none."""
     found = atoms_of(c)
-    return MEMBER in found and EACH not in found and not any(a[0] in ("before", "after") for a in found)
+    plain = MEMBER in found and EACH not in found and not any(a[0] in ("before", "after") for a in found)
+    return plain and not any(base_of(name) and index_of(name) for name in _names_in(c))
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """The names in a condition."""
+    match value:
+        case str():
+            yield value
+        case Condition(args=parts) | Opaque(atom=parts) | tuple(parts):
+            for part in parts:
+                yield from _names_in(part)
+        case Sym():
+            for a in value.atoms():
+                yield from _names_in(a)
