@@ -17,7 +17,7 @@ from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.divisors import is_divisor
-from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Symbol, TooLarge, Value
+from tensat_dl.verify.symbolic.elements import FunctionOf, NotReal, Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
     applied,
@@ -291,7 +291,8 @@ class Context:
     # ---- functions
 
     def apply(self, fn: str, *args: Value) -> Value:
-        """A function of elements, applied to what guards leave."""
+        """A function of elements, applied to what guards leave. Raises `NotReal` for an infinite number, of which
+        functions but limits may be infinite: then it has none of the laws of real numbers."""
         for v in args:
             for g in el.outer_guards(v):
                 truth = self.known.truth(g)
@@ -300,6 +301,8 @@ class Context:
                 return el.add(*(self._where(g, side, fn, args) for side in (True, False)))
         if fn in ("max", "min"):
             return self._limited(fn, args)
+        if fn != "none" and any(map(el.sign_of_infinity, args)):
+            raise NotReal
         if fn == "floor" and self._is_proper_fraction(*args):
             return el.number(0)
         power = fn.startswith("power")  # whose exponent may be any

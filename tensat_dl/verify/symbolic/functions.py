@@ -132,7 +132,7 @@ def is_positive(v: Value) -> bool:
 
 def largest(v: Value, over: Over, guards: frozenset[Condition]) -> Value:
     """The greatest v over indices, of which there are some."""
-    if not over and not guards:
+    if (not over and not guards) or el.sign_of_infinity(v):
         return v
     inner = _increasing(v)
     if inner is not None:
