@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -26,7 +27,7 @@ from tensat_dl.verify.symbolic.functions import (
     is_positive,
     only_factor,
 )
-from tensat_dl.verify.symbolic.needs import Need, Needs
+from tensat_dl.verify.symbolic.needs import Choice, Guard, Need, Needs
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -61,6 +62,7 @@ class Context:
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
     #: What partial functions have been applied to, and divisors that are 0 for many numbers.
     needs: Needs = field(default_factory=Needs)
+    chooses: bool = False  #: whether parts are chosen by what no case of the proof decides
 
     # ---- indices
 
@@ -259,7 +261,7 @@ class Context:
             return el.multiply(el.value([(t, c)]), el.integer(extent))
         return el.value([(Summand(t.factors, t.guards, (*t.over, (a, extent))), c)])
 
-    def _is_inner(self, p: Int) -> bool:
+    def _is_inner(self, p: Int | Condition) -> bool:
         return any(b in self.extents and b not in self.free for b in atoms_of(p))
 
     def _between(self, limit: Int, extent: Int) -> bool:
@@ -284,9 +286,14 @@ class Context:
         c = sym.all_of(map(self.simpler, c.args if isinstance(c, Condition) and c.kind == "and" else (c,)))
         if c is False:
             return el.number(0)
-        with self.needs.under(conjuncts(c)):
+        with self.under(conjuncts(c)):
             made = make()
         return self.guarded(made, c)
+
+    def under(self, guards: Collection[Guard]) -> AbstractContextManager[None]:
+        """Where elements are a part that guards choose."""
+        self.chooses |= any(isinstance(g, Choice) or self._is_inner(g) for g in guards)
+        return self.needs.under(guards)
 
     # ---- functions
 

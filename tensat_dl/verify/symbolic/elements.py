@@ -264,7 +264,7 @@ def _made(
             plain[f] = n % 2
         elif isinstance(f, FunctionOf) and f.fn in TRUTHS and n > 1:
             plain[f] = 1
-        elif isinstance(f, FunctionOf) and n not in (0, 1) and _is_magnitude(f):
+        elif isinstance(f, FunctionOf) and n not in (0, 1) and is_magnitude(f):
             more.append(power(f.args[0], n - n % 2))
             plain[f] = n % 2
         elif isinstance(f, FunctionOf) and f.fn == "sum" and n > 0:
@@ -281,7 +281,7 @@ def _made(
     return out
 
 
-def _is_magnitude(f: FunctionOf) -> bool:
+def is_magnitude(f: FunctionOf) -> bool:
     """Whether it is the larger of x and -x."""
     return f.fn == "max" and not f.over and len(f.args) == 2 and f.args[0] == scaled(f.args[1], -1)
 

@@ -153,7 +153,7 @@ def _largest(
     element, inside = part(*indices)
     parts = inside.args if isinstance(inside, Condition) and inside.kind == "and" else (inside,)
     guards = frozenset(g for p in parts if isinstance(g := context.simpler(p), Condition))
-    with context.needs.under(guards):
+    with context.under(guards):
         return largest(element(), over, guards)
 
 

@@ -141,9 +141,9 @@ def _select(context: Context, attrs: Attributes, elements: Sequence[Element]) ->
     if condition.constant is not None:
         return x() if condition.constant else y()
     taken, other = both_ways(condition)
-    with context.needs.under(taken):
+    with context.under(taken):
         first = x()
-    with context.needs.under(other):
+    with context.under(other):
         second = y()
     return el.add(second, el.multiply(condition, el.subtract(first, second)))
 

@@ -252,17 +252,17 @@ def _guards(t: Summand) -> Iterator[Condition]:
 
 
 def _without_divisors(v: Value, context: Context) -> Value:
-    """v times its divisors. Where one is 0, parts without it may differ, and a product of both is not seen to: truth
-    values, which are their own squares, stay below."""
+    """v times its divisors. Where one is 0, parts without it may differ, and what is 0 times it says nothing of them.
+    So divisors stay below that are 0, or may be 0 times what is not."""
     for _ in range(MOST_DIVISORS):
         divisors = (
             f
             for t, _ in v.terms
             for f, n in t.factors
-            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over) and not _has_truths(f)
+            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over) and not _has_squares(f, context)
         )
         divisor = next(divisors, None)
-        if divisor is None:
+        if divisor is None or _is_nothing(divisor, context):
             break
         most = max(-n for t, _ in v.terms for f, n in t.factors if f == divisor)
         out = []
@@ -274,13 +274,24 @@ def _without_divisors(v: Value, context: Context) -> Value:
     return v
 
 
-def _has_truths(f: el.Factor) -> bool:
-    """Whether a factor is a truth value, which a product takes for its own square, or a sum with some."""
-    if not isinstance(f, FunctionOf):
-        return False
-    return f.fn in el.TRUTHS or (
-        f.fn == "sum" and any(_has_truths(g) for t, _ in f.args[0].terms for g, _ in t.factors)
-    )
+def _is_nothing(f: el.Factor, context: Context) -> bool:
+    """Whether a factor is seen to be 0 by what may still be done with a product of it."""
+    v = el.power(el.function(f), 1) if isinstance(f, FunctionOf) else el.single(f)
+    for step in (_by_exponentials, _without_divisors):
+        v = canonical(_pruned(v, context))
+        v = step(v, context)
+    return not canonical(_pruned(v, context)).terms
+
+
+def _has_squares(f: el.Factor, context: Context) -> bool:
+    """Whether a factor is one whose square is something else, or a sum with some. Two of these may have a product of
+    0, as |x| + x and |x| - x do: roots and magnitudes matter where a part is chosen that has no such divisor."""
+    match f:
+        case FunctionOf("sum", (v,)):
+            return any(_has_squares(g, context) for t, _ in v.terms for g, _ in t.factors)
+        case FunctionOf(fn):
+            return fn in el.TRUTHS or (context.chooses and (fn == "rsqrt" or el.is_magnitude(f)))
+    return False
 
 
 def _by_exponentials(v: Value, context: Context) -> Value:

@@ -201,6 +201,13 @@ def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
         " => transpose(x; perm = p) / transpose(y; perm = p) }",
         "rule r { concat(relu(x), relu(y); axis = 0) where dim(x, 0) != inf => relu(concat(x, y; axis = 0)) }",
         "rule r { exp(x) => exp(x) + select(greater(x - x, 1.0), power(x - x; exponent = -1.5), x * 0.0) }",
+        "rule r { concat(softmax(xs[i]; axis = a[i]) for i in 0..len(xs); axis = 0) where a[i] == a[0], a[0] != 0"
+        " => softmax(concat(xs[..]; axis = 0); axis = a[0]) }",
+        "rule r { concat(reshape(xs[i]; shape = [1, dim(xs[i], 0)]) for i in 0..len(xs); axis = 1)"
+        " where rank(xs[i]) == 1 => z = concat(xs[..]; axis = 0)\n reshape(z; shape = [1, dim(z, 0)]) }",
+        # divisors that are no 0, though roots and magnitudes are in them
+        "rule r { ewadd(ewdiv(x, ewadd(sqrt(y), 1.0)), z) where shape(x) == shape(y), shape(y) == shape(z)"
+        " => ewdiv(ewadd(x, ewmul(z, ewadd(sqrt(y), 1.0))), ewadd(sqrt(y), 1.0)) }",
     ],
 )
 def test_true_for_all_sizes(tmp_path: Path, text: str) -> None:
