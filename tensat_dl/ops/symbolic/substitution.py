@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensat_dl.ops.symbolic.conditions import all_of, any_of, compared, every, negate
+from tensat_dl.ops.symbolic.conditions import all_of, any_of, below, compared, equal, every, negate
 from tensat_dl.ops.symbolic.integers import (
     add,
     element,
@@ -80,6 +80,9 @@ def _substitute_condition(c: Condition, known: Mapping[Atom, Int]) -> Bool:
             item, length = c.args
             inner = {a: x for a, x in known.items() if a != EACH}  # which it binds
             return every(substitute(item, inner), length)
+        case "below" | "same":
+            a, b = (substitute(x, known) for x in c.args)
+            return c if (a, b) == c.args else below(a, b) if c.kind == "below" else equal(a, b)
     return c
 
 
