@@ -19,9 +19,8 @@ from tensat_dl.bench.common import (
     number_option,
     say,
 )
-from tensat_dl.bench.onnx_models import INSTALL, ONNX_MODELS
+from tensat_dl.bench.onnx_models import INSTALL, ONNX_MODELS, OURS
 
-OURS = "tensat-dl"
 PEERS_INSTALL = "pip install onnxslim onnxsim"
 
 

@@ -16,8 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.bench.common import Row
-from tensat_dl.bench.onnx import OURS
-from tensat_dl.bench.onnx_models import Entry
+from tensat_dl.bench.onnx_models import OURS, Entry
 from tensat_dl.measure.contest import STARTS, starts
 from tensat_dl.measure.cpu import time_in_fresh_process
 from tensat_dl.measure.statistics import latency, ratio_to_first, ratios

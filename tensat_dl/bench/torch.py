@@ -19,15 +19,17 @@ from tensat_dl.bench.common import (
     number_option,
     say,
 )
-from tensat_dl.bench.torch_models import INSTALL, TORCH_MODELS
-
-EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS = CONTESTANTS = (
-    "eager",
-    "Inductor",
-    "Inductor max",
-    "ONNX Runtime",
-    "tensat-dl",
+from tensat_dl.bench.torch_models import (
+    CONTESTANTS,
+    EAGER,
+    INDUCTOR,
+    INDUCTOR_MAX,
+    INSTALL,
+    ONNX_RUNTIME,
+    OURS,
+    TORCH_MODELS,
 )
+
 #: Of the columns of `line`.
 HEADINGS = (
     *("model", "eager ms", *CONTESTANTS[1:]),

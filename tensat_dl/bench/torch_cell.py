@@ -17,8 +17,15 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tensat_dl.bench.common import Row
-from tensat_dl.bench.torch import CONTESTANTS, EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS
-from tensat_dl.bench.torch_models import TORCH_MODELS
+from tensat_dl.bench.torch_models import (
+    CONTESTANTS,
+    EAGER,
+    INDUCTOR,
+    INDUCTOR_MAX,
+    ONNX_RUNTIME,
+    OURS,
+    TORCH_MODELS,
+)
 from tensat_dl.bench.torch_nets import Inputs, build
 from tensat_dl.measure.statistics import latency, ratios
 from tensat_dl.measure.timing import MODEL_SAMPLE_SECONDS, PAUSE, calls_per_sample, clock_of, timed

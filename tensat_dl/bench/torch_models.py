@@ -1,4 +1,5 @@
-"""The models of ``tensat-dl bench torch``, all with random weights. Imports nothing heavy."""
+"""The models of ``tensat-dl bench torch``, all with random weights, and the contestants that run them. Imports
+nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,6 +10,13 @@ from typing import Any, Literal
 
 #: Installs what the models come from.
 INSTALL = "pip install torchvision timm transformers"
+EAGER, INDUCTOR, INDUCTOR_MAX, ONNX_RUNTIME, OURS = CONTESTANTS = (
+    "eager",
+    "Inductor",
+    "Inductor max",
+    "ONNX Runtime",
+    "tensat-dl",
+)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 
 from tensat_dl import processes
 from tensat_dl.bench import paper_cell
-from tensat_dl.bench.paper import PAPER, QUICK, Plan
 from tensat_dl.bench.paper_page import page, searches
+from tensat_dl.bench.paper_plan import PAPER, QUICK, Plan
 from tensat_dl.bench.paper_rows import interval, reached, spent
 from tensat_dl.bench.paper_tables import until_their_best
 from tests.cli.running import invoke

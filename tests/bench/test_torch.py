@@ -8,19 +8,16 @@ from typing import Any
 
 import pytest
 
-from tensat_dl.bench.torch import (
+from tensat_dl.bench.torch import best, line, mean, notes
+from tensat_dl.bench.torch_models import (
     CONTESTANTS,
     EAGER,
     INDUCTOR,
     INDUCTOR_MAX,
     ONNX_RUNTIME,
     OURS,
-    best,
-    line,
-    mean,
-    notes,
+    TORCH_MODELS,
 )
-from tensat_dl.bench.torch_models import TORCH_MODELS
 
 
 def row(model: str, **times: float) -> dict[str, Any]:
