@@ -93,6 +93,11 @@ class Imported:
         """Graphs at these sizes of open dimensions."""
         return Resized(Elsewhere(self.graph, self.program.ops, ModelFacts(self.model, dims).shapes()))
 
+    def within(self, name: str, sizes: DimSizes) -> Imported:
+        """The model for a narrower range of a dimension's sizes: at the middle one of those that it has there."""
+        dims = at_sizes(self.dims, {name: sizes.sizes[len(sizes.sizes) // 2]})
+        return replace(self, said={**self.said, name: sizes}, dims=dims, mix=())
+
     def summary(self) -> str:
         """The number of nodes and of opaque nodes, as in ``12 nodes, 1 of them opaque (8%): Resize ×1``, with the
         reason where the operator as such is known, and the operator set of the file where that was too old."""

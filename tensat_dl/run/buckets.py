@@ -7,13 +7,12 @@ buckets meet where their graphs are equally fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum, isqrt, log
 from statistics import geometric_mean
-from typing import Any
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
@@ -23,112 +22,30 @@ from tensat_dl.onnx.importer import Imported
 from tensat_dl.onnx.model_files import failed
 from tensat_dl.onnx.typical_sizes import at_sizes
 from tensat_dl.run.model import Model
-from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options
 from tensat_dl.run.refused import refusal
-from tensat_dl.run.result import Result
-from tensat_dl.sizes.dim_sizes import DimSizes, mixed_dim
+from tensat_dl.run.result import SERVES, Bucket, Buckets, Result
+from tensat_dl.sizes.dim_sizes import mixed_dim
 
-#: A graph serves a size if it takes at most so many times as long as the fastest one there.
-SERVES = 1.05
 #: Sizes between two buckets at which their graphs are compared, to find where they meet.
 PROBES = 4
 
 #: The latencies of graphs, at the size of the dimension that is given; None where they can't be known.
 Latencies = Callable[[int], Sequence[float] | None]
+#: The answer to a model that is for one size.
+Alone = Callable[[Model], Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """A range of sizes of a dimension, by its name, with the answer for it, and the answer's latency over the
-    original's at some of the sizes."""
-
-    name: str
-    result: Result
-    low: int
-    high: int | None
-    ratios: Mapping[int, float]
-
-    @property
-    def range(self) -> str:
-        return f"{self.low}-{'up' if self.high is None else self.high}"
-
-    def of(self, imported: Imported) -> Imported:
-        """The model, into which its answer is written: compared in the range alone."""
-        sizes = tuple(self.ratios)
-        said = {**imported.said, self.name: DimSizes(sizes, self.low, self.high)}
-        dims = at_sizes(imported.dims, {self.name: sizes[len(sizes) // 2]})
-        return replace(imported, said=said, dims=dims, mix=())
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """The buckets of a dimension, and how many times as fast they are as the best graph for all sizes: the geometric
-    mean. One bucket: there is a graph that serves all sizes. ``left_out`` says what was not regarded."""
-
-    parts: tuple[Bucket, ...]
-    gain: float
-    left_out: tuple[str, ...] = ()
-
-    def summary(self) -> str:
-        """As in ``seq = 1-48: 1.31x; 49-512: 1.12x; 1.08x as fast as one graph for all``."""
-        name = self.parts[0].name
-        if len(self.parts) == 1:
-            sizes = ", ".join(map(str, self.parts[0].ratios))
-            text = (
-                f"one graph is enough: at {name} = {sizes} it is within {SERVES - 1:.0%} of the best for each"
-            )
-        else:
-            each = "; ".join(f"{b.range}: {1 / geometric_mean(b.ratios.values()):.2f}x" for b in self.parts)
-            text = f"{name} = {each}; together {self.gain:.2f}x as fast as the best graph for all"
-        return "; ".join([text, *self.left_out])
-
-    def to_json(self) -> dict[str, Any]:
-        parts = [
-            {
-                "dim": b.name,
-                "low": b.low,
-                "high": b.high,
-                "ratios": {str(n): r for n, r in b.ratios.items()},
-            }
-            for b in self.parts
-        ]
-        return {"parts": parts, "gain": self.gain}
-
-
-def find_buckets(model: Model, whole: Result, progress: Progress) -> Buckets:
-    """The buckets of a model, given the answer for all sizes. Raises ValueError if no dimension has several sizes,
-    `TsrError` if the model can't be timed at all of them, what `optimize_model` raises, and KeyboardInterrupt after
-    Ctrl-C."""
-    name, imported, options = mixed_dim(model.dims), model.onnx, replace(whole.options, buckets=False)
+def find_buckets(model: Model, whole: Result, alone: Alone, progress: Progress) -> Buckets:
+    """The buckets of a model, given the answer for all sizes and how to find one for a size ``alone``. Raises
+    ValueError if no dimension has several sizes, `TsrError` if the model can't be timed at all of them, what
+    ``alone`` raises, and KeyboardInterrupt after Ctrl-C."""
+    name, imported = mixed_dim(model.dims), model.onnx
     assert imported is not None
-    results, left_out = [whole], []
-    for dims, known in imported.mix:
-        alone = replace(model, onnx=replace(imported, mix=((dims, known),)))
-        found, _ = optimize_model(alone, options, progress, rules=whole.rules)
-        if found.interrupted:
-            raise KeyboardInterrupt
-        if refusal(found, model.program.own_rules) is not None:
-            left_out.append(f"no answer for {dims[name]} alone may be used")
-        else:
-            results.append(found)
-    different: dict[Hashable, Result] = {}
-    for r in results:
-        different.setdefault((r.after.graph.nodes, r.after.graph.outputs), r)
-    results = list(different.values())
-    at = imported.said[name].sizes
-    with _latencies(model, imported, name, [r.after.graph for r in results], options, progress) as latencies:
-        rows = [row for n in at if (row := latencies(n)) is not None]
-        if len(rows) < len(at):
-            hint = "it has to run at each of them"
-            raise failed(imported.path, f"it can't be timed at all sizes of {name} that were given", hint)
-        first, *graphs = map(list, zip(*rows, strict=True))
-        # A model that is written as it was read takes as long as it did, whatever the noise of timing it twice.
-        same = (model.graph.nodes, model.graph.outputs)
-        graphs = [
-            first if (r.after.graph.nodes, r.after.graph.outputs) == same else row
-            for r, row in zip(results, graphs, strict=True)
-        ]
+    results, left_out = _answers(model, imported, name, whole, alone)
+    said = imported.said[name]
+    with _latencies(model, imported, name, results, whole.options, progress) as latencies:
+        first, *graphs = _table(model, imported, name, results, latencies)
         groups = split(graphs)
         ends = []
         for (_, stop, g), (_, _, h) in pairwise(groups):
@@ -137,23 +54,55 @@ def find_buckets(model: Model, whole: Result, progress: Progress) -> Buckets:
                 found = latencies(n)
                 return None if found is None else found[1 + h] < found[1 + g]
 
-            ends.append(meet(at[stop - 1], at[stop], faster))
-    said = imported.said[name]
-    parts = tuple(
-        Bucket(
-            name,
-            results[g],
-            low,
-            high,
-            {n: graphs[g][i] / first[i] for i, n in enumerate(at) if start <= i < stop},
-        )
-        for (start, stop, g), low, high in zip(
-            groups, [said.low, *ends], [*(n - 1 for n in ends), said.high], strict=True
-        )
-    )
+            ends.append(meet(said.sizes[stop - 1], said.sizes[stop], faster))
+    lows, highs = [said.low, *ends], [*(n - 1 for n in ends), said.high]
+    parts = []
+    for (start, stop, g), low, high in zip(groups, lows, highs, strict=True):
+        ratios = {said.sizes[i]: graphs[g][i] / first[i] for i in range(start, stop)}
+        parts.append(Bucket(name, results[g], low, high, ratios))
     one = min(geometric_mean(row) for row in graphs)
     several = geometric_mean([graphs[g][i] for start, stop, g in groups for i in range(start, stop)])
-    return Buckets(parts, one / several, tuple(left_out))
+    return Buckets(tuple(parts), one / several, tuple(left_out))
+
+
+def _answers(
+    model: Model, imported: Imported, name: str, whole: Result, alone: Alone
+) -> tuple[list[Result], list[str]]:
+    """The answer for all sizes and those for each alone, each graph once; and what was left out."""
+    results, left_out = [whole], []
+    for dims, known in imported.mix:
+        found = alone(replace(model, onnx=replace(imported, mix=((dims, known),))))
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if refusal(found, model.program.own_rules) is not None:
+            left_out.append(f"no answer for {dims[name]} alone may be used")
+        else:
+            results.append(found)
+    different: dict[Hashable, Result] = {}
+    for r in results:
+        different.setdefault(_written(r.after.graph), r)
+    return list(different.values()), left_out
+
+
+def _table(
+    model: Model, imported: Imported, name: str, results: Sequence[Result], latencies: Latencies
+) -> list[list[float]]:
+    """The latencies of the model's graph and of each answer, at each size that was given."""
+    at = imported.said[name].sizes
+    rows = [row for n in at if (row := latencies(n)) is not None]
+    if len(rows) < len(at):
+        hint = "it has to run at each of them"
+        raise failed(imported.path, f"it can't be timed at all sizes of {name} that were given", hint)
+    first, *graphs = map(list, zip(*rows, strict=True))
+    # A model that is written as it was read takes as long as it did, whatever the noise of timing it twice.
+    same = _written(model.graph)
+    timed = zip(results, graphs, strict=True)
+    return [first, *(first if _written(r.after.graph) == same else row for r, row in timed)]
+
+
+def _written(graph: Graph) -> Hashable:
+    """What tells graphs apart in a file."""
+    return graph.nodes, graph.outputs
 
 
 def split(table: Sequence[Sequence[float]]) -> list[tuple[int, int, int]]:
@@ -187,9 +136,15 @@ def meet(low: int, high: int, faster: Callable[[int], bool | None]) -> int:
 
 @contextmanager
 def _latencies(
-    model: Model, imported: Imported, name: str, graphs: Sequence[Graph], options: Options, progress: Progress
+    model: Model,
+    imported: Imported,
+    name: str,
+    results: Sequence[Result],
+    options: Options,
+    progress: Progress,
 ) -> Iterator[Latencies]:
-    """The latencies of the model's graph and of others, timed if graphs are measured, else by their prices."""
+    """The latencies of the model's graph and of the answers, timed if graphs are measured, else by their prices."""
+    graphs = [r.after.graph for r in results]
     if not options.measure:
         costs = CostModel.of(model.ops, options.target, options.threads)
 

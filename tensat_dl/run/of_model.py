@@ -37,10 +37,38 @@ def optimize_model(
     asked for, the result has them; where one graph is enough, that is the answer. After Ctrl-C it has none."""
     check_fit(model, options)
     progress = progress or Progress()
-    result, egraphs = optimize(
+    given = model.rules if rules is None else rules
+    result, egraphs = _at_its_sizes(model, options, given, progress, explained, parse_seconds)
+    if not options.buckets or result.interrupted or refusal(result, model.program.own_rules) is not None:
+        return result, egraphs
+    from tensat_dl.run.buckets import find_buckets  # with the packages for ONNX models
+
+    def alone(one: Model) -> Result:
+        return _at_its_sizes(one, replace(result.options, buckets=False), result.rules, progress)[0]
+
+    try:
+        buckets = find_buckets(model, result, alone, progress)
+    except KeyboardInterrupt:
+        note = "interrupted: the answer for all sizes is used, without buckets"
+        return replace(result, interrupted=True, notes=(*result.notes, note)), egraphs
+    if len(buckets.parts) == 1:
+        result = replace(buckets.parts[0].result, options=options)
+    return replace(result, buckets=buckets), egraphs
+
+
+def _at_its_sizes(
+    model: Model,
+    options: Options,
+    rules: Sequence[RewriteRule],
+    progress: Progress,
+    explained: bool = False,
+    parse_seconds: float = 0.0,
+) -> tuple[Result, tuple[EGraph, ...]]:
+    """The answer for all sizes of the model together."""
+    return optimize(
         model.graph,
         model.ops,
-        model.rules if rules is None else rules,
+        rules,
         options,
         progress=progress,
         parse_seconds=parse_seconds,
@@ -50,15 +78,3 @@ def optimize_model(
         sizes=sizes_of(model.onnx, options),
         opened=model.opened,
     )
-    if not options.buckets or result.interrupted or refusal(result, model.program.own_rules) is not None:
-        return result, egraphs
-    from tensat_dl.run.buckets import find_buckets  # with the packages for ONNX models
-
-    try:
-        buckets = find_buckets(model, result, progress)
-    except KeyboardInterrupt:
-        note = "interrupted: the answer for all sizes is used, without buckets"
-        return replace(result, interrupted=True, notes=(*result.notes, note)), egraphs
-    if len(buckets.parts) == 1:
-        result = replace(buckets.parts[0].result, options=options)
-    return replace(result, buckets=buckets), egraphs

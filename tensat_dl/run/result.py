@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.core.shown import Shown
@@ -14,6 +15,7 @@ from tensat_dl.extract.extraction import Extraction
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Outcome
 from tensat_dl.run.options import Options
+from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.verify.equivalence import Equivalence
 from tensat_dl.verify.exact.result import Exact
@@ -22,7 +24,10 @@ from tensat_dl.why.steps import Explanation
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace  # with all searches from graph to graph
-    from tensat_dl.run.buckets import Bucket, Buckets  # with the packages for ONNX models
+    from tensat_dl.onnx.importer import Imported  # with the packages for ONNX models
+
+#: A graph serves a size if it takes at most so many times as long as the fastest one there.
+SERVES = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,61 @@ class AnswerAtSizes:
     before: OpenGraph
     after: OpenGraph
     elsewhere: tuple[AtSizes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A range of sizes of a dimension, by its name, with the answer for it, and the answer's latency over the
+    original's at some of the sizes."""
+
+    name: str
+    result: Result
+    low: int
+    high: int | None
+    ratios: Mapping[int, float]
+
+    @property
+    def range(self) -> str:
+        return f"{self.low}-{'up' if self.high is None else self.high}"
+
+    def of(self, imported: Imported) -> Imported:
+        """The model, into which its answer is written: compared in the range alone."""
+        return imported.within(self.name, DimSizes(tuple(self.ratios), self.low, self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The buckets of a dimension, and how many times as fast they are as the best graph for all sizes: the geometric
+    mean. One bucket: there is a graph that serves all sizes. ``left_out`` says what was not regarded."""
+
+    parts: tuple[Bucket, ...]
+    gain: float
+    left_out: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """As in ``seq = 1-48: 1.31x; 49-512: 1.12x; 1.08x as fast as one graph for all``."""
+        name = self.parts[0].name
+        if len(self.parts) == 1:
+            sizes = ", ".join(map(str, self.parts[0].ratios))
+            text = (
+                f"one graph is enough: at {name} = {sizes} it is within {SERVES - 1:.0%} of the best for each"
+            )
+        else:
+            each = "; ".join(f"{b.range}: {1 / geometric_mean(b.ratios.values()):.2f}x" for b in self.parts)
+            text = f"{name} = {each}; together {self.gain:.2f}x as fast as the best graph for all"
+        return "; ".join([text, *self.left_out])
+
+    def to_json(self) -> dict[str, Any]:
+        parts = [
+            {
+                "dim": b.name,
+                "low": b.low,
+                "high": b.high,
+                "ratios": {str(n): r for n, r in b.ratios.items()},
+            }
+            for b in self.parts
+        ]
+        return {"parts": parts, "gain": self.gain}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

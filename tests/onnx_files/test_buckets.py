@@ -25,9 +25,12 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.measure import cpu
 from tensat_dl.onnx.ranges import METADATA
 from tensat_dl.run import buckets
-from tensat_dl.run.buckets import PROBES, SERVES, meet, split
+from tensat_dl.run.buckets import PROBES, meet, split
+from tensat_dl.run.model import Model
+from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options, sizes_of, unfit_of
 from tensat_dl.run.pipeline import optimize
+from tensat_dl.run.result import SERVES, Result
 from tests.cli.running import EXAMPLES, invoke
 
 from .models import model, random, saved, value
@@ -230,7 +233,11 @@ def test_a_model_that_stays_is_as_fast_as_it_was(tmp_path: Path, monkeypatch: py
     whole, _ = optimize(graph, ops, loaded.rules, options, unfit=unfit_of(loaded.onnx), sizes=sizes)
     monkeypatch.setattr(Options, "machine", lambda *_: None)  # operators have estimated prices
     whole = replace(whole, options=replace(options, measure=True))
-    found = buckets.find_buckets(loaded, whole, Progress())
+
+    def alone(one: Model) -> Result:
+        return optimize_model(one, whole.options, rules=whole.rules)[0]
+
+    found = buckets.find_buckets(loaded, whole, alone, Progress())
     first, second = found.parts
     assert (first.result.after.graph.nodes, second.result.after.graph.nodes == graph.nodes) == (
         graph.nodes,
