@@ -210,6 +210,7 @@ def optimize(
         RuleAlarm: the rules make two tensors of different types equal.
         ExplorationError: the process that explores has ended early.
     """
+    from tensat_dl.run.machines import aimed
     from tensat_dl.run.of_model import optimize_model
     from tensat_dl.run.options import Options
     from tensat_dl.run.refused import refusal
@@ -238,7 +239,8 @@ def optimize(
         extract_time_limit=extract_time_limit,
         verify=verify,
         seed=seed,
-    ).aimed(model.onnx is not None)
+    )
+    options = aimed(options, model.onnx is not None)
     with _progress(progress) as told:
         result, _ = optimize_model(model, options, told, rules=chosen)
     wrong = refusal(result, model.program.own_rules)

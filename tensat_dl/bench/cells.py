@@ -30,6 +30,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.run.options import Options
 from tensat_dl.run.reading import choose_graph
 from tensat_dl.run.rounds import one_round
+from tensat_dl.run.search import Setup
 
 #: "groups" is "standard"; "pairs" has the paper's multi-pattern rules in place of group rules, "both" has both.
 PACKS = ("groups", "pairs", "both", "taso")
@@ -84,7 +85,7 @@ def run(
         **limits,
     )
     progress = Progress()
-    setup = options.setup(graph, rules_of(pack), ops)
+    setup = Setup.of(options, graph, rules_of(pack), ops)
     found = one_round(graph, rules_of(pack), setup, progress)
     seconds, iterations = progress.seconds(), found.exploration.iterations
     before, after = (setup.model.price_graph(g) for g in (graph, found.rebuilt(found.extraction)[0]))

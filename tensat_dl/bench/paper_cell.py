@@ -21,6 +21,7 @@ from tensat_dl.measure.contest import TimedRow
 from tensat_dl.measure.cpu import compare
 from tensat_dl.measure.machine import TimedGraph
 from tensat_dl.ops.table import OpTable
+from tensat_dl.run.machines import machine_of
 from tensat_dl.run.options import Options, Search
 from tensat_dl.run.rounds import Searched
 from tensat_dl.run.rounds import search as saturate
@@ -93,7 +94,7 @@ def ours(model: str, pack: str, device: str, k_multi: int | None, limit: float) 
     graph, ops = graph_of(model)
     most = SLOWER * limit
     options = Options(device=device, k_multi=k_multi, time_limit=most, extract_time_limit=most)
-    return _ours(graph, rules_of(pack), options.setup(graph, rules_of(pack), ops))
+    return _ours(graph, rules_of(pack), Setup.of(options, graph, rules_of(pack), ops))
 
 
 def _ours(graph: Graph, rules: Sequence[RewriteRule], setup: Setup) -> Row:
@@ -146,7 +147,7 @@ def baseline(
         time_limit=limit,
         seed=seed,
     )
-    setup = options.setup(graph, rules_of(pack), ops)
+    setup = Setup.of(options, graph, rules_of(pack), ops)
     started = time.perf_counter()
     walk = walked(graph, rules_of(pack), setup, options, Progress(), clock=time.process_time)
     return {**_walk(graph, walk), "wall": time.perf_counter() - started}
@@ -175,8 +176,8 @@ def on_cpu(model: str, pack: str, iterations: int, limit: float) -> Row:
     graph, ops = graph_of(model)
     most = SLOWER * limit
     options = Options(device="cpu", measure=True, time_limit=most, extract_time_limit=most)
-    machine = options.machine(graph, ops, None)
-    setup = options.setup(graph, rules_of(pack), ops, machine)
+    machine = machine_of(options, graph, ops, None)
+    setup = Setup.of(options, graph, rules_of(pack), ops, machine)
     found: Searched = saturate(graph, rules_of(pack), setup, Progress())
     walking = Options(
         device="cpu", measure=True, search="backtracking", iterations=iterations, time_limit=limit
@@ -185,7 +186,7 @@ def on_cpu(model: str, pack: str, iterations: int, limit: float) -> Row:
     walk = walked(
         graph,
         rules_of(pack),
-        walking.setup(graph, rules_of(pack), ops, machine),
+        Setup.of(walking, graph, rules_of(pack), ops, machine),
         walking,
         Progress(),
         clock=time.process_time,

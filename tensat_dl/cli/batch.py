@@ -76,6 +76,7 @@ def command(
     from tensat_dl.onnx import is_onnx
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.run.batch import Batch, Manifest, alone_in, models_in
+    from tensat_dl.run.machines import aimed
     from tensat_dl.why.origin import is_path
 
     started = time.perf_counter()
@@ -87,7 +88,7 @@ def command(
             named = models_in(models, Path(out))
             if ray is None:  # else the nodes may have what this machine lacks
                 for onnx in {is_onnx(m.name) for m in named}:
-                    batch.options.aimed(onnx)
+                    aimed(batch.options, onnx)
             if not named:
                 raise ValueError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
             Path(out).mkdir(parents=True, exist_ok=True)

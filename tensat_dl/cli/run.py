@@ -176,12 +176,13 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
     from tensat_dl.cli.written import Reports
     from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.onnx import PACK
+    from tensat_dl.run.machines import aimed
 
     reports = Reports(*(given[f"{f.name}_path"] for f in fields(Reports)))
     sizes, model = checked_dims(given["dims"]), is_onnx(file)
     rules = given["rules"] or ((PACK,) if model else ())
     try:
-        aim = chosen(given).aimed(model)
+        aim = aimed(chosen(given), model)
     except UnknownDeviceError:
         raise
     except ValueError as e:

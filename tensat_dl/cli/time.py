@@ -39,7 +39,7 @@ def command(
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.measure.machine import TimedGraph
     from tensat_dl.onnx import is_onnx, need_onnx
-    from tensat_dl.run.options import gpu_of
+    from tensat_dl.run.machines import gpu_of
 
     check_outputs([json_path], files)
     if threads != 1 and device != "cpu":

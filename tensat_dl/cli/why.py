@@ -178,6 +178,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.report.whynot import answer_lines
     from tensat_dl.run.reading import choose_graph
+    from tensat_dl.run.search import Setup
     from tensat_dl.why.whynot import why_not as find
 
     with native_output_elsewhere(), LiveProgress() as progress:
@@ -192,7 +193,7 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
             raise TsrError([Diagnostic(f"no rule `{rule}`", None, hint, path=file)])
         graph = choose_graph(program, graph_name, warn)
         names = node_names(graph, program.ops)
-        setup = chosen(given).setup(graph, program.rules, program.ops)
+        setup = Setup.of(chosen(given), graph, program.rules, program.ops)
         answer = find(by_name[rule], graph, names, program.rules, setup.model, setup.limits, progress)
     for line in answer_lines(answer, graph, names):
         click.echo(line)

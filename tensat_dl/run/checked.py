@@ -1,4 +1,5 @@
-"""The verification of an answer: the rules that it rests on, and the comparison of both graphs."""
+"""The verification of an answer: the rules that it may rest on and those that it does, and the comparison of both
+graphs."""
 
 from __future__ import annotations
 
@@ -42,6 +43,24 @@ class Checked:
     def unexamined(self) -> int:
         """The number of applied rules that Ctrl-C left without an examination."""
         return sum(v.reason == NOT_EXAMINED for v in self.verdicts)
+
+
+def relied_on(
+    rules: Sequence[RewriteRule], ops: OpTable, options: Options, progress: Progress
+) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
+    """The rules that a run may use: those that keep roundings, and those that are proved, if it must; and notes about
+    false rules, which are left out."""
+    proved = options.trust == "proved"
+    if options.reassociate and not proved:
+        return tuple(rules), ()
+    progress.phase("verify")
+    verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
+    used = tuple(
+        rule
+        for rule, v in zip(rules, verdicts, strict=True)
+        if (options.reassociate or v.rounding == "exact") and (not proved or v.status == "proved")
+    )
+    return used, tuple(f"rule {v.rule} is false: not used" for v in verdicts if v.status == "refuted")
 
 
 @one_thread_each()

@@ -74,9 +74,9 @@ class Model(Shown):
     @property
     def unfit(self) -> Unfit | None:
         """A function that finds e-nodes valid only at the given sizes of open dimensions; None without these."""
-        from tensat_dl.run.options import unfit_of
-
-        return unfit_of(self.onnx) if self.opened is None else OtherSizes(self.opened, self.ops).fixed
+        if self.opened is not None:
+            return OtherSizes(self.opened, self.ops).fixed
+        return self.onnx.fixed_sizes if self.onnx is not None and self.onnx.elsewhere else None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.run.machines import machine_of
 from tensat_dl.run.model import Model
 from tensat_dl.run.options import Options, sizes_of
 from tensat_dl.run.pipeline import optimize
@@ -72,7 +73,7 @@ def _at_its_sizes(
         options,
         progress=progress,
         parse_seconds=parse_seconds,
-        machine=options.machine(model.graph, model.ops, model.onnx),
+        machine=machine_of(options, model.graph, model.ops, model.onnx),
         unfit=model.unfit,
         explained=explained,
         sizes=sizes_of(model.onnx, options),

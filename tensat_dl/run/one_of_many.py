@@ -20,6 +20,7 @@ from tensat_dl.files import write_bytes
 from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
+from tensat_dl.run.machines import aimed
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options
@@ -74,7 +75,7 @@ def optimizer(
 
         try:
             model = _read(asked, packs, root)
-            chosen = asked.narrowed(options).aimed(model.onnx is not None)
+            chosen = aimed(asked.narrowed(options), model.onnx is not None)
         except (*_KNOWN, ValueError) as e:  # sizes or options that are not this model's
             return refused(e)
         try:

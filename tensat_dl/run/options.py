@@ -1,12 +1,11 @@
-"""The options of an optimization: one list for the command line, the Python API and the pipeline; and their device
-and machine.
+"""The options of an optimization: one list for the command line, the Python API and the pipeline.
 
 Imports nothing heavy: ``--help`` comes through here.
 """
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,14 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tensat_dl.core.graph import Graph
-    from tensat_dl.core.progress import Progress
     from tensat_dl.core.rule import RewriteRule
     from tensat_dl.engine.exploration import Cycles, Limits
-    from tensat_dl.gpu.this_gpu import Gpu
-    from tensat_dl.measure.machine import Machine
     from tensat_dl.onnx.importer import Imported
-    from tensat_dl.ops.table import OpTable
-    from tensat_dl.run.search import Setup, Unfit
     from tensat_dl.sizes.resized import Resized
 
 #: The devices that .tsr graphs and ONNX models are optimized for if no device is named.
@@ -187,46 +181,6 @@ class Options:
                     f"{f.name} is an option of the search {' or '.join(searches)}, not of {self.search}"
                 )
 
-    def relied_on(
-        self, rules: Sequence[RewriteRule], ops: OpTable, progress: Progress
-    ) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
-        """The rules that a run may use: those that keep roundings, and those that are proved, if it must; and notes
-        about false rules, which are left out."""
-        from tensat_dl.verify.rules.verify import verify_rules
-
-        proved = self.trust == "proved"
-        if self.reassociate and not proved:
-            return tuple(rules), ()
-        progress.phase("verify")
-        verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
-        used = tuple(
-            rule
-            for rule, v in zip(rules, verdicts, strict=True)
-            if (self.reassociate or v.rounding == "exact") and (not proved or v.status == "proved")
-        )
-        return used, tuple(f"rule {v.rule} is false: not used" for v in verdicts if v.status == "refuted")
-
-    def aimed(self, of_onnx: bool) -> Options:
-        """The same with the name of the device, and whether graphs are measured on it, where either was left open;
-        ``cuda`` is this machine's GPU. Raises `UnknownDeviceError`; `GpuError` where there is no such GPU; ValueError
-        for threads of another device than the CPU, and for proofs without z3."""
-        from tensat_dl.cost import load_device
-        from tensat_dl.verify.rules.prover import prover
-
-        if self.trust == "proved" and not prover():
-            raise ValueError("proofs need z3: pip install 'tensat-dl[prove]'")
-
-        device, measure = device_of(self.device, of_onnx), self.measure
-        if self.threads != 1 and device != "cpu":
-            raise ValueError(f"threads are for the device cpu: costs on {device} do not depend on them")
-        if measure is None:
-            measure = of_onnx and device == "cpu"
-        if device == "cuda" or (measure and device != "cpu"):
-            device = gpu_of(device).device
-        else:
-            load_device(device)  # raises the error about a name that no device has
-        return replace(self, device=device, measure=measure)
-
     def arguments(self, of_onnx: bool) -> list[str]:
         """The arguments of `tensat-dl run` for the options that decide the answer, unless they have their
         defaults."""
@@ -263,48 +217,6 @@ class Options:
     def extract_limits(self) -> ExtractLimits:
         """When extraction stops."""
         return ExtractLimits(seconds=self.extract_time_limit)
-
-    def setup(
-        self,
-        graph: Graph,
-        rules: Iterable[RewriteRule],
-        ops: OpTable,
-        machine: Machine | None = None,
-        unfit: Unfit | None = None,
-        sizes: tuple[Resized | None, ...] = (),
-    ) -> Setup:
-        """The setup of a search for other graphs than this one by these rules; costs are means over ``sizes`` of open
-        dimensions. Raises `UnknownDeviceError`, `ProfileError`."""
-        from tensat_dl.cost import CostModel
-        from tensat_dl.run.search import Setup
-
-        model = replace(CostModel.of(ops, self.target, self.threads), sizes=sizes)
-        return Setup(
-            model, self.limits(graph, rules), self.extract, self.extract_limits, machine, self.fuse, unfit
-        )
-
-    def machine(self, graph: Graph, ops: OpTable, imported: Imported | None) -> Machine | None:
-        """The machine that measures, this machine's CPU or its GPU; None if nothing is measured. Graphs run with the
-        weights and given inputs of the model, or with random ones. Raises `TsrError` if ONNX Runtime is needed and
-        not installed, `GpuError`, `ProfileError`."""
-        if not self.measure:
-            return None
-        from tensat_dl.measure.machine import TimedGraph
-
-        entry = TimedGraph(graph, ops, imported)
-        if self.target == "cpu":
-            from tensat_dl.onnx import need_onnx
-
-            need_onnx()
-            from tensat_dl.measure.cpu import Cpu
-
-            return Cpu(entry, self.threads, self.seed)
-        from tensat_dl.gpu.gpu_machine import this_machine
-        from tensat_dl.verify.weights import draw_values
-
-        given = None if imported is None else imported.given
-        values = draw_values([graph], self.seed, {**entry.weights, **(given or {})})
-        return this_machine(ops, values, "random inputs" if given is None else "the given inputs")
 
 
 #: For the type of an option, as it is declared, the classes of its values, and words for them.
@@ -343,23 +255,6 @@ def check_option(name: str, value: Any) -> None:
 def device_of(device: str | None, of_onnx: bool) -> str:
     """The name of a device that may be left open."""
     return device if device is not None else ONNX_DEVICE if of_onnx else DEVICE
-
-
-def gpu_of(device: str) -> Gpu:
-    """This machine's GPU, which is to be of the kind of the ``device``; ``cuda`` is any. Raises
-    `UnknownDeviceError`, `GpuError`."""
-    from tensat_dl.cost import load_device
-    from tensat_dl.gpu.this_gpu import HERE, at_hand
-
-    if device != HERE:
-        load_device(device)  # raises the error about a name that no device has
-    return at_hand(device)
-
-
-def unfit_of(imported: Imported | None) -> Unfit | None:
-    """A function that finds e-nodes valid only at the given sizes of a model's open dimensions; None without open
-    dimensions."""
-    return imported.fixed_sizes if imported is not None and imported.elsewhere else None
 
 
 def sizes_of(imported: Imported | None, options: Options) -> tuple[Resized | None, ...]:

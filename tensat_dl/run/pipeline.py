@@ -16,7 +16,7 @@ from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.fuse.fuse import extended
 from tensat_dl.measure.machine import Machine, Outcome
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.checked import Checked, notes_on, verified
+from tensat_dl.run.checked import Checked, notes_on, relied_on, verified
 from tensat_dl.run.growth import reason_to_stop
 from tensat_dl.run.named_sizes import settled
 from tensat_dl.run.options import Options
@@ -73,7 +73,7 @@ def optimize(
     options = options or Options()
     progress = progress or Progress()
     other = None if opened is None else OtherSizes(opened, ops)
-    setup = options.setup(graph, rules, ops, machine, unfit if other is None else other.fixed, sizes)
+    setup = Setup.of(options, graph, rules, ops, machine, unfit if other is None else other.fixed, sizes)
     result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
     if options.reassociate and (apart := rounded_apart(result)):
         keeping = replace(options, reassociate=False)
@@ -98,7 +98,7 @@ def _optimized(
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The answer at the given sizes, and the e-graphs of the rounds that led to it."""
     given = tuple(rules)
-    rules, false = options.relied_on(rules, ops, progress)
+    rules, false = relied_on(rules, ops, options, progress)
     if options.search != "saturation":
         from tensat_dl.run.sequential import Task, optimize_graph_by_graph
 
@@ -169,8 +169,8 @@ def explain(
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
     progress = progress or Progress()
-    rules, _ = options.relied_on(rules, ops, progress)
-    setup = options.setup(graph, rules, ops, unfit=unfit, sizes=sizes)
+    rules, _ = relied_on(rules, ops, options, progress)
+    setup = Setup.of(options, graph, rules, ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":
             from tensat_dl.run.sequential import walk_again

@@ -7,7 +7,7 @@ gains nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from tensat_dl.core.egraph import CONTIGUOUS, COPY, BoolArray, EGraph, NodeKey, find, located
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Limits
 from tensat_dl.engine.explore import Exploring
@@ -25,9 +26,12 @@ from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
+from tensat_dl.ops.table import OpTable
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.needed import measure_needed, untried
+from tensat_dl.run.options import Options
 from tensat_dl.run.stages import Stage
+from tensat_dl.sizes.resized import Resized
 
 #: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
 #: knows.
@@ -63,6 +67,23 @@ class Setup:
     machine: Machine | None = None
     fusing: bool = False
     unfit: Unfit | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: Options,
+        graph: Graph,
+        rules: Iterable[RewriteRule],
+        ops: OpTable,
+        machine: Machine | None = None,
+        unfit: Unfit | None = None,
+        sizes: tuple[Resized | None, ...] = (),
+    ) -> Setup:
+        """The setup of a search for other graphs than this one by these rules; costs are means over ``sizes`` of open
+        dimensions. Raises `UnknownDeviceError`, `ProfileError`."""
+        model = replace(CostModel.of(ops, options.target, options.threads), sizes=sizes)
+        limits = options.limits(graph, rules)
+        return cls(model, limits, options.extract, options.extract_limits, machine, options.fuse, unfit)
 
 
 @dataclass(frozen=True, slots=True)

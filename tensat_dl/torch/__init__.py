@@ -29,6 +29,7 @@ import torch  # noqa: E402
 from tensat_dl.core.diagnostics import Source  # noqa: E402
 from tensat_dl.core.words import did_you_mean  # noqa: E402
 from tensat_dl.lang.program import load_program  # noqa: E402
+from tensat_dl.run.machines import aimed  # noqa: E402
 from tensat_dl.run.options import Options  # noqa: E402
 from tensat_dl.torch.calls import by_position, without_defaults  # noqa: E402
 from tensat_dl.torch.optimized import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
@@ -128,4 +129,4 @@ def _options(given: Mapping[str, Any]) -> Options:
     found = Options(**{"threads": torch.get_num_threads(), **given})
     if found.device not in (None, "cpu"):
         raise ValueError(f"device is {found.device}: modules are optimized for the CPU here")
-    return replace(found, device="cpu").aimed(of_onnx=True)
+    return aimed(replace(found, device="cpu"), of_onnx=True)

@@ -18,6 +18,7 @@ import tensat_dl
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.egraph_json import loads
 from tensat_dl.engine.exploration import CYCLES
+from tensat_dl.run.machines import aimed
 from tensat_dl.run.options import Options, about
 
 pytestmark = pytest.mark.sampled(3)
@@ -126,7 +127,7 @@ def test_options_reach_the_pipeline(search: str) -> None:
     given = GIVEN[search]
     with patch("tensat_dl.run.of_model.optimize", side_effect=Stopped) as run, pytest.raises(Stopped):
         tensat_dl.optimize(tensat_dl.load(SHARED), **given)
-    assert run.call_args.args[3] == Options(**given).aimed(of_onnx=False)
+    assert run.call_args.args[3] == aimed(Options(**given), of_onnx=False)
 
 
 def test_all_options_are_tried() -> None:

@@ -19,8 +19,7 @@ from tensat_dl.engine.exploration import Exploration, Start
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.report import terminal
 from tensat_dl.report.terminal import PlainProgress
-from tensat_dl.run import checked, search
-from tensat_dl.run.options import Options
+from tensat_dl.run import checked, of_model, search
 from tensat_dl.verify.rules import verify
 from tensat_dl.verify.rules.verdict import NOT_EXAMINED
 from tensat_dl.why import way
@@ -200,7 +199,7 @@ def test_while_candidates_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         def contest(self, *_: object) -> NoReturn:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Options, "machine", lambda *_: Timer())
+    monkeypatch.setattr(of_model, "machine_of", lambda *_: Timer())
     model = tensat_dl.load(SHARED)
     result = tensat_dl.optimize(model)
     assert result.interrupted

@@ -15,6 +15,7 @@ from tensat_dl.core.egraph import BoolArray, EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.run.options import Options
+from tensat_dl.run.search import Setup
 from tensat_dl.run.sequential import walked
 from tests.cli.running import Done, invoke
 
@@ -162,8 +163,8 @@ def test_graphs_that_do_not_fit_are_no_answers(search: Any) -> None:
 
     options = Options(search=search, iterations=10)
     for setup in (
-        options.setup(model.graph, model.rules, model.ops),
-        options.setup(model.graph, model.rules, model.ops, unfit=unfit),
+        Setup.of(options, model.graph, model.rules, model.ops),
+        Setup.of(options, model.graph, model.rules, model.ops, unfit=unfit),
     ):
         walk = walked(model.graph, model.rules, setup, options, Progress())
         assert (walk.outputs == walk.store.outputs) == (setup.unfit is not None)

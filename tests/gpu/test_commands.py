@@ -226,6 +226,7 @@ def test_models_are_compared_with_their_own_weights(tmp_path: Path) -> None:
 def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[Any]) -> None:
     make_node = pytest.importorskip("onnx.helper").make_node
     from tensat_dl.cli.inputs import open_file
+    from tensat_dl.run.machines import machine_of
     from tensat_dl.run.options import Options
     from tests.onnx_files.models import model, random, saved, value
 
@@ -234,7 +235,7 @@ def test_given_inputs_are_what_graphs_run_on(tmp_path: Path, on_the_cpu: list[An
     np.savez(tmp_path / "data.npz", x=x)
     for inputs in (str(tmp_path / "data.npz"), None):
         opened = open_file(path, None, ("inference",), {}, inputs)
-        Options(device="h100", measure=True).machine(opened.graph, opened.ops, opened.onnx)
+        machine_of(Options(device="h100", measure=True), opened.graph, opened.ops, opened.onnx)
     given, drawn = on_the_cpu
     assert (given.inputs, drawn.inputs) == ("the given inputs", "random inputs")
     assert np.array_equal(given.values["x"], x)

@@ -24,11 +24,12 @@ import tensat_dl
 from tensat_dl.core.progress import Progress
 from tensat_dl.measure import cpu
 from tensat_dl.onnx.ranges import METADATA
-from tensat_dl.run import buckets
+from tensat_dl.run import buckets, of_model
 from tensat_dl.run.buckets import PROBES, meet, split
+from tensat_dl.run.machines import aimed
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
-from tensat_dl.run.options import Options, sizes_of, unfit_of
+from tensat_dl.run.options import Options, sizes_of
 from tensat_dl.run.pipeline import optimize
 from tensat_dl.run.result import SERVES, Result
 from tests.cli.running import EXAMPLES, invoke
@@ -226,12 +227,12 @@ def test_a_model_that_stays_is_as_fast_as_it_was(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(cpu, "time_in_fresh_process", timed)
     loaded = tensat_dl.load(saved(tmp_path, products()), dims={"seq": "1..1024=4,1024"})
-    options = Options(measure=False, max_iters=3).aimed(of_onnx=True)
+    options = aimed(Options(measure=False, max_iters=3), of_onnx=True)
     assert loaded.onnx is not None
     sizes = sizes_of(loaded.onnx, options)
     graph, ops = loaded.graph, loaded.ops
-    whole, _ = optimize(graph, ops, loaded.rules, options, unfit=unfit_of(loaded.onnx), sizes=sizes)
-    monkeypatch.setattr(Options, "machine", lambda *_: None)  # operators have estimated prices
+    whole, _ = optimize(graph, ops, loaded.rules, options, unfit=loaded.unfit, sizes=sizes)
+    monkeypatch.setattr(of_model, "machine_of", lambda *_: None)  # operators have estimated prices
     whole = replace(whole, options=replace(options, measure=True))
 
     def alone(one: Model) -> Result:

@@ -18,8 +18,8 @@ from tensat_dl.cost.profile import Measurement, Profile
 from tensat_dl.cost.roofline import roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.machine import Candidate, Count, Outcome
+from tensat_dl.run import of_model
 from tensat_dl.run.needed import HOPE
-from tensat_dl.run.options import Options
 from tests.cli.running import EXAMPLES
 from tests.run.graphs import drawn
 
@@ -70,7 +70,7 @@ def by_hash(signature: Signature) -> float:
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretended]:
     def measured(model: Model, all_at_once: bool, share: Callable[[Signature], float] = by_hash) -> Pretended:
         machine = Pretended(all_at_once, share)
-        monkeypatch.setattr(Options, "machine", lambda *_: machine)
+        monkeypatch.setattr(of_model, "machine_of", lambda *_: machine)
         result = tensat_dl.optimize(model, device="cpu", verify=False)
         assert ("are estimates" in "".join(result.notes)) == (share(ANY) == 0)
         return machine
