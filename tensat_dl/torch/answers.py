@@ -12,8 +12,8 @@ from typing import Any
 
 from tensat_dl.cost.device import this_machine
 from tensat_dl.files import real_path
-from tensat_dl.installed import version_of
-from tensat_dl.kept import code_digest, digest_of, kept
+from tensat_dl.jobs.identity import identity
+from tensat_dl.kept import digest_of, kept
 from tensat_dl.onnx.importer import Imported
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
@@ -23,8 +23,6 @@ from tensat_dl.run.result import Result
 
 #: So many answers are kept. `torch.compile` may ask for several in one program.
 MOST = 64
-#: Other packages that an answer depends on.
-_PACKAGES = ("egglog", "numpy", "pyscipopt", "z3-solver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,6 @@ def _key(imported: Imported, options: Options, explained: bool) -> str:
         options,
         explained,
         environment.key if environment is not None else "",
-        code_digest("."),
-        [version_of(name) for name in _PACKAGES],
+        identity(),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
