@@ -224,12 +224,12 @@ def _check_body(decl: OpDecl, names: dict[str, str]) -> Iterator[Diagnostic]:
         except TsrError as e:
             yield from _explained(e, lets)
         names[name] = kind
-    wanted: list[tuple[ast.Expr | None, str]] = [(s.value, "condition") for s in decl.requires]
-    wanted += [(e, "list of integers") for e in decl.shapes]
-    wanted += [(e, "word") for e in decl.dtypes if e is not None]
-    for wish, kind in wanted:
-        if wish is not None:
-            yield from _of_kind(wish, names, kind, lets)
+    parts: list[tuple[ast.Expr | None, str]] = [(s.value, "condition") for s in decl.requires]
+    parts += [(e, "list of integers") for e in decl.shapes]
+    parts += [(e, "word") for e in decl.dtypes]
+    for part, kind in parts:
+        if part is not None:
+            yield from _of_kind(part, names, kind, lets)
     for attr, preset, expr in decl.presets:
         a = decl.attr(attr)
         if a is None:
