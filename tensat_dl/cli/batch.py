@@ -73,10 +73,8 @@ def command(
     from tensat_dl.cli.inputs import checked_dims
     from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.jobs.run import Where
-    from tensat_dl.onnx import is_onnx
     from tensat_dl.report.terminal import LiveProgress
-    from tensat_dl.run.batch import Batch, Manifest, alone_in, models_in
-    from tensat_dl.run.machines import aimed
+    from tensat_dl.run.batch import Batch, Manifest, alone_in
     from tensat_dl.why.origin import is_path
 
     started = time.perf_counter()
@@ -85,12 +83,7 @@ def command(
     with ExitStack() as held:
         try:
             batch = Batch(chosen(given), packs, checked_dims(given["dims"]))
-            named = models_in(models, Path(out))
-            if ray is None:  # else the nodes may have what this machine lacks
-                for onnx in {is_onnx(m.name) for m in named}:
-                    aimed(batch.options, onnx)
-            if not named:
-                raise ValueError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
+            named = _named(batch, models, Path(out), here=ray is None)
             Path(out).mkdir(parents=True, exist_ok=True)
             held.enter_context(alone_in(Path(out)))
             live = held.enter_context(LiveProgress(quiet))
@@ -118,6 +111,27 @@ def command(
         _print(rows, len(named), before, out, time.perf_counter() - started)
     if unwritten is not None:
         raise unwritten
+    return _exit_code(rows, interrupted)
+
+
+def _named(batch: Batch, models: Sequence[str], out: Path, here: bool) -> Sequence[Listed]:
+    """The models of the arguments. Raises ValueError if there are none, and what `aimed` raises if they are optimized
+    ``here``: elsewhere there may be what this machine lacks."""
+    from tensat_dl.onnx import is_onnx
+    from tensat_dl.run.batch import models_in
+    from tensat_dl.run.machines import aimed
+
+    named = models_in(models, out)
+    if here:
+        for onnx in {is_onnx(m.name) for m in named}:
+            aimed(batch.options, onnx)
+    if not named:
+        raise ValueError(f"no models (.tsr with a graph, .onnx) in {', '.join(models)}")
+    return named
+
+
+def _exit_code(rows: Mapping[str, Facts], interrupted: bool) -> int:
+    """The exit code, after a line for whatever it is not 0 for."""
     if interrupted:
         print("interrupted: the same command goes on", file=sys.stderr)
         return 130

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -121,20 +121,17 @@ def command(
         costs = CostModel(program.ops, load_device("h100"))
         models = Corpus(corpus(), costs)
         found = discover(chosen, known, settings, costs, memo, Where(jobs, ray), live, models)
-    own = file if file and any(op in program.declared for op in chosen.names) else None
-    imports = [_relative(own, out)] if own else []
     nothing = found.interrupted and not found.rules  # what stands there may be of use
     if not nothing:
+        own = file if file and any(op in program.declared for op in chosen.names) else None
+        imports = [_relative(own, out)] if own else []
         write(out, pack_text(found.rules, _header(found, chosen.names), imports))
     if not found.interrupted:
         memo.remove()
     if not quiet:
-        stream = sys.stderr if "-" in (out, json_path) else sys.stdout
-        seconds = time.perf_counter() - started
         place = f"{out} is not written" if nothing else out
-        print(f"{place}: {_summary(found)} in {seconds:.0f} s", file=stream)
-        if found.interrupted:
-            print("interrupted: not all was tried; --resume goes on", file=stream)
+        stream = sys.stderr if "-" in (out, json_path) else sys.stdout
+        _print(found, place, time.perf_counter() - started, stream)
     write_json(json_path, _report(found, chosen.names, time.perf_counter() - started))
     return 130 if found.interrupted else 0
 
@@ -175,13 +172,16 @@ def _header(found: Discovery, names: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _summary(found: Discovery) -> str:
+def _print(found: Discovery, place: str, seconds: float, stream: TextIO) -> None:
+    """A line of counts, and one about an interrupt."""
     from tensat_dl.core.words import plural
 
     count = len(found.rules)
     proved = sum(r.status == "proved" for r in found.rules)
     rules = f"{count} {plural(count, 'rule')} of {found.candidates:,} candidates"
-    return f"{rules}, {proved} proved for all sizes"
+    print(f"{place}: {rules}, {proved} proved for all sizes in {seconds:.0f} s", file=stream)
+    if found.interrupted:
+        print("interrupted: not all was tried; --resume goes on", file=stream)
 
 
 def _report(found: Discovery, names: tuple[str, ...], seconds: float) -> dict[str, object]:

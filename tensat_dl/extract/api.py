@@ -47,11 +47,7 @@ def extract(
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
     out of the same seconds. They have the bound of the best answer. Raises `ExtractionError`.
     """
-    check_method(method)
-    if n_best < 1:
-        raise ExtractionError(f"n_best is {n_best}: it must be at least 1")
-    if n_best > 1 and method != "exact":
-        raise ExtractionError(f"only the exact method finds several answers, not {method}")
+    _check(method, n_best)
     start = time.perf_counter()
     limits = limits or ExtractLimits()
     budget = Budget.of(limits)
@@ -68,15 +64,7 @@ def extract(
     else:
         best = first_incumbent(problem, egraph, progress, start, known)
         try:
-            if method == "exact":
-                if early:
-                    _start_early(early, problem, best, preferred, budget)
-                improve(problem, best, preferred, budget)
-            elif method not in ILP_METHODS:
-                raise ExtractionError(f"tensat_dl/extract/api.py does not call the method {method}")
-            else:
-                best.stage = "program"
-                solve_ilp(problem, method, best, budget)
+            _solve(method, problem, best, preferred, budget, early)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
     spent = work - budget.work
@@ -122,6 +110,29 @@ def next_best(
     for other in found:
         check(egraph, other)
     return found
+
+
+def _check(method: str, n_best: int) -> None:
+    check_method(method)
+    if n_best < 1:
+        raise ExtractionError(f"n_best is {n_best}: it must be at least 1")
+    if n_best > 1 and method != "exact":
+        raise ExtractionError(f"only the exact method finds several answers, not {method}")
+
+
+def _solve(
+    method: str, problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, early: int
+) -> None:
+    """Offers better choices and bounds, by a method that has bounds."""
+    if method == "exact":
+        if early:
+            _start_early(early, problem, best, preferred, budget)
+        improve(problem, best, preferred, budget)
+    elif method in ILP_METHODS:
+        best.stage = "program"
+        solve_ilp(problem, method, best, budget)
+    else:
+        raise ExtractionError(f"tensat_dl/extract/api.py does not call the method {method}")
 
 
 def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:
