@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
@@ -35,23 +35,21 @@ from tensat_dl.engine.exploration import (
     Stop,
 )
 from tensat_dl.engine.groups import View
+from tensat_dl.engine.merging import Merging
 from tensat_dl.engine.naming import EngineState, NodeRow, by_constructor
 from tensat_dl.engine.precount import Nodes, most_matches
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
-from tensat_dl.engine.subsets import Merge, Refinement, savings, shares
+from tensat_dl.engine.subsets import Refinement
 from tensat_dl.engine.syntax import saturate
-from tensat_dl.engine.targets import Additions, Target, plan
+from tensat_dl.engine.targets import Additions
 from tensat_dl.ops.table import OpTable
-from tensat_dl.rewrite.groups import Member
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
-#: Said of groups that were merged because an answer uses them.
-REFINED = "subsets that the extracted graph could use"
 
 
 @dataclass
@@ -85,17 +83,16 @@ class Explorer:
         self.applied = set[str]()  #: rules that were, in any iteration
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
-        self.merges: list[Merge] = []  #: what group rules have merged
         self.seen: View | None = None  #: the e-graph of which an answer may be refined
-        self.wanted = set[int]()  #: results of members that an answer has asked for
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
         known = self.compiled or CompiledRules(self.graph, self.ops, self.rules, self.limits, self.estimate)
-        self.store, self.checks, self.prices = known.store, known.checks, known.prices
+        self.store, self.checks = known.store, known.checks
         self.store.clear()
         self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
+        self.merging = Merging(self.graph, self.ops, self.store, self.selection, known.prices)
         self.store.load_graph(self.graph)
         self._sort_rules()
         self._reserve()
@@ -157,11 +154,8 @@ class Explorer:
             return None
         started = time.perf_counter()
         self.selection.limit = self.limits.nodes
-        self.wanted |= feedback.wanted
-        merges = [m for m in self.merges if m.product in feedback.used]
         stats: list[RuleStats] = []
-        answer = Refinement(replace(feedback, wanted=frozenset(self.wanted)), merges)
-        if not self._group_all(self.seen, stats, answer):
+        if not self._group_all(self.seen, stats, self.merging.refinement(feedback)):
             return None
         self._freeze()
         self._match_lists()
@@ -358,77 +352,17 @@ class Explorer:
 
     def _group_all(self, view: View, stats: list[RuleStats], answer: Refinement | None = None) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
-        facts = Additions()
-        size = self.selection.nodes()
-        note = "" if answer is None else REFINED
         before = len(stats)
-        for rule in self._compiled_rules("group"):
-            if size + len(facts.nodes) > self.selection.limit:
-                break
-            started, first = time.perf_counter(), len(facts.nodes)
-            done = 0
-            for key, target in self._targets(rule, view, answer):
-                self.selection.applied.add(key)
-                handles = facts.add(target, self.store)
-                product = next(o for o in reversed(target.operators) if not self.ops[o.op].view)
-                results = frozenset(handles[s] for s, _ in target.outputs)
-                self.merges.append(Merge(rule.name, handles[product.result], results))
-                done += 1
-            if done:
-                seconds = time.perf_counter() - started
-                stats.append(RuleStats(rule.name, done, done, len(facts.nodes) - first, seconds, note))
-        self._load(facts, view)
+        self._load(self.merging.merge(self._compiled_rules("group"), view, stats, answer), view)
         return len(stats) > before
-
-    def _targets(
-        self, rule: CompiledRule, view: View, answer: Refinement | None = None
-    ) -> Iterator[tuple[tuple[str, tuple[object, ...]], Target]]:
-        """The targets of a group rule for groups that it has not been applied to, each with the group's key in
-        `applied`: for all members, and for those of the input program; or for the subsets that pay for an answer."""
-        original = len(self.graph.nodes)
-        for whole in view.groups(rule):
-            if answer is None:
-                first = [m for m in whole.members if all(h < original for _, h in m.tensors)]
-                chosen: Iterable[list[Member]] = (whole.members, first)
-            else:
-                chosen = answer.subsets(rule, whole, view, self.prices.of(rule, whole, view))
-            for group in (whole.of(members) for members in chosen if len(members) > 1):
-                operands = (h for m in group.members for _, h in m.tensors)
-                attrs = map(repr, group.attrs.values())
-                key = (rule.name, (*group.shared.values(), *operands, *attrs))
-                if key not in self.selection.applied:
-                    target = plan(rule, group, view)
-                    if target is not None:
-                        yield key, target
 
     def _groups(self) -> Groups:
         """The groups of the e-graph as it is now, for `refine`."""
         rules = self._compiled_rules("group")
         for rule in rules:
             self.store.engine.matches(ruleset("find", rule.name))
-        view = self.seen = View(self._again(), self.checks)
-        canonical = view.canonical()
-        self.wanted = {canonical[h] for h in self.wanted}
-        self.merges = [m.now(canonical) for m in self.merges]
-        found = Groups()
-        for rule in rules:
-            merges = [m for m in self.merges if m.rule == rule.name]
-            for group in view.groups(rule):
-                n = len(group.members)
-                price = self.prices.of(rule, group, view)
-                for h, saved in savings(rule, group, price).items():
-                    if h not in self.wanted:
-                        found.savings[h] = max(found.savings.get(h, 0.0), saved)
-                subsets = {m.product: m.members(rule, group) for m in merges}
-                for product, members in subsets.items():
-                    found.shares.setdefault(product, {}).update(shares(rule, group, members, price))
-                found = replace(
-                    found,
-                    count=found.count + 1,
-                    merged=found.merged + len({tuple(s) for s in subsets.values() if len(s) > 1}),
-                    possible=found.possible + 2**n - n - 1,
-                )
-        return found
+        self.seen = View(self._again(), self.checks)
+        return self.merging.groups(rules, self.seen)
 
     def _load(self, facts: Additions, view: View) -> None:
         if not facts.nodes:

@@ -169,7 +169,7 @@ class FilteredExplorer(Explorer):
         facts = Additions()
         total = skipped = no_room = 0
         size = self.selection.nodes()
-        for key, target in self._targets(rule, view):
+        for key, target in self.merging.targets(rule, view):
             total += 1
             mark = self.store.next_handle
             own = Additions()

@@ -164,7 +164,7 @@ def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
     found, brute = Exploring.of(graph, RULES), Exploring.of(graph, RULES, estimating=False)
     while brute.refine(brute.everything()):
         pass
-    sizes = [len(m.results) for m in brute.explorer.merges]
+    sizes = [len(m.results) for m in brute.explorer.merging.merges]
     if max(sizes, default=0) > FEW:
         return  # brute force would not be
     assert brute.last.groups.merged == brute.last.groups.possible

@@ -8,7 +8,8 @@ from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
 from tensat_dl.engine.exploration import Feedback, Limits
-from tensat_dl.engine.loop import REFINED, Explorer
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.engine.merging import REFINED
 from tensat_dl.run.rounds import one_round
 from tensat_dl.run.search import Found, Setup
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
