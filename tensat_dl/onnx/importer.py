@@ -33,7 +33,8 @@ from tensat_dl.onnx.turning import Turning
 from tensat_dl.onnx.typical_sizes import at_sizes, typical
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes, ranges_in_text
-from tensat_dl.sizes.open_shapes import Elsewhere, Shape, fixed_sizes
+from tensat_dl.sizes.fixed import fixed_sizes
+from tensat_dl.sizes.open_shapes import Elsewhere, Shape
 from tensat_dl.sizes.resized import Resized
 
 #: How many opaque operators a summary lists.

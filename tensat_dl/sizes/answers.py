@@ -12,6 +12,7 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import EvaluationError, Int, Sym
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import IllTyped, infer
+from tensat_dl.sizes.fixed import fixed_sizes
 from tensat_dl.sizes.named import (
     OpenAttr,
     OpenGraph,
@@ -23,7 +24,7 @@ from tensat_dl.sizes.named import (
     other_sizes,
     typed,
 )
-from tensat_dl.sizes.open_shapes import Elsewhere, OpenAttributes, Shape, fixed_sizes
+from tensat_dl.sizes.open_shapes import Elsewhere, OpenAttributes, Shape
 
 #: The shapes of a node's outputs.
 Shapes = tuple[Shape, ...]

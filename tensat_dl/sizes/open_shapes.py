@@ -1,8 +1,7 @@
 """Shapes at other sizes of a model's open dimensions.
 
 The shapes of a graph are known at one size of each open dimension. The model is examined with other sizes, one at a
-time. A shape that differs there can't be written as a constant: a reshape looks its dimensions up, and an e-node that
-is valid at one size only is no part of an answer.
+time. A shape that differs there can't be written as a constant: a reshape looks its dimensions up.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 
-import numpy as np
-
-from tensat_dl.core.egraph import BoolArray, EGraph
 from tensat_dl.core.graph import Attrs, AttrValue, Graph, TensorType
 from tensat_dl.ops.symbolic import EvaluationError
 from tensat_dl.ops.table import OpTable
@@ -295,116 +291,7 @@ def asked(
     return asked_shape(here(operand), here(result), pairs, given)
 
 
-# ---- e-nodes that are valid at the given sizes alone -----------------------------------------------------
-#
-# Rules see known shapes, so a rule may write a size down that is open in the model: a reshape of a batch of one, say.
-# Shapes at other sizes tell: those of the model's own values are known, others follow. An e-node that can't be
-# applied there, or has another shape there than its e-class, is no answer. Answers are run at other sizes, too: this
-# keeps them from failing then.
-
-
-def fixed_sizes(
-    egraph: EGraph, graph: Graph, ops: OpTable, elsewhere: Sequence[Elsewhere], named: bool = False
-) -> BoolArray:
-    """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
-    or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
-    have other shapes, too, and any reshape can be written down."""
-    nodes = derived(egraph, ops, named)
-    there = [EClassesElsewhere(egraph, graph, one, named) for one in elsewhere]
-    found = np.zeros(egraph.num_nodes, np.bool_)
-    for one in there:
-        found[one.fixed(nodes)] = True
-    if named:
-        return found
-    shapes = [one.shape for one in there]
-    inputs = [int(egraph.node_class[n]) for k in graph.inputs if (n := egraph.source[k]) >= 0]
-    for n in nodes:
-        if egraph.op[n] == "reshape" and not found[n]:
-            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
-            found[n] = asked(lambda k: egraph.types[k][0].shape, d, c, inputs, shapes) is None
-        elif egraph.op[n] == "expand" and not found[n]:
-            c, (d,) = int(egraph.node_class[n]), egraph.children_of(n)
-            new, old = egraph.types[c][0].shape, egraph.types[d][0].shape
-            found[n] = any(
-                stretched(old, new) != stretched(there[d], there[c])
-                for there in shapes
-                if {c, d} <= there.keys()
-            )
-    return found
-
-
 def stretched(old: Shape, new: Shape) -> Shape:
     """The dimensions that an expansion writes down: of those that are the operand's own, 1."""
     kept = (*[0] * (len(new) - len(old)), *old)
     return tuple(1 if n == k else n for n, k in zip(new, kept, strict=True))
-
-
-def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
-    """The e-nodes that rules brought whose shapes follow from those of their operands."""
-    source = set(egraph.source.tolist())
-    return [
-        n
-        for n, (op, c) in enumerate(zip(egraph.op, egraph.node_class.tolist(), strict=True))
-        if n not in source
-        and op in ops
-        and not ops[op].opaque
-        and (named or not egraph.weights_only[c])
-        and len(egraph.types[c]) == 1
-    ]
-
-
-class EClassesElsewhere:
-    """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
-
-    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
-        self.egraph = egraph
-        self.there = there
-        #: Whether a reshape can be written down for the shape of its e-class, whatever that is.
-        self.free = named
-        weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
-        self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
-        self.named: set[int] = set()  #: those of the model's values
-        for i, shape in there.shapes(graph).items():
-            if (n := egraph.source[i]) >= 0:
-                c = int(egraph.node_class[n])
-                self.shape.setdefault(c, shape)
-                if graph.nodes[i].name in there.known:
-                    self.named.add(c)
-
-    def fixed(self, waiting: list[int]) -> list[int]:
-        """The e-nodes among those ``waiting`` that have another shape than their e-class, or none."""
-        found = []
-        while waiting:
-            left = []
-            for n in waiting:
-                holds = self._holds(n, guess=False)
-                if holds is None:
-                    left.append(n)
-                elif not holds:
-                    found.append(n)
-            if len(left) == len(waiting):  # only guesses lead on
-                guessed = next((n for n in left if self._holds(n, guess=True) is not None), None)
-                if guessed is None:
-                    break
-                left.remove(guessed)
-            waiting = left
-        return found
-
-    def _holds(self, n: int, guess: bool) -> bool | None:
-        """Whether an e-node has the shape of its e-class, and sets that shape if it is not known; None if it can't be
-        decided yet. The shape of a reshape is a guess, unless the model has its result; the exporter guesses
-        alike."""
-        e = self.egraph
-        c, children = int(e.node_class[n]), e.children_of(n)
-        there = [self.shape[d] for d in children if d in self.shape]
-        if len(there) < len(children) or any(len(e.types[d]) != 1 for d in children):
-            return None
-        here, type = [e.types[d][0] for d in children], e.types[c][0]
-        if e.op[n] == "reshape":
-            if c in self.named:
-                return keeps_runs(here[0].shape, there[0], type.shape, self.shape[c])
-            if c not in self.shape and not guess:
-                return None
-        expected = self.shape.get(c) if self.free else None  # the exporter knows no e-classes
-        found = self.there.shape(e.op[n], e.attrs[n], here, type, there, expected)
-        return found is not None and self.shape.setdefault(c, found) == found

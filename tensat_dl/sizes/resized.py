@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Attrs, Graph, TensorType
-from tensat_dl.sizes.open_shapes import EClassesElsewhere, Elsewhere, derived
+from tensat_dl.sizes.fixed import EClassesElsewhere, derived
+from tensat_dl.sizes.open_shapes import Elsewhere
 
 #: Types of each e-class, one for each output of its e-nodes.
 _Types = list[tuple[TensorType, ...]]
