@@ -9,7 +9,7 @@ does without. They go back to their own prices, and the answer is asked for agai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
@@ -29,38 +29,9 @@ def feedback(
 ) -> Feedback:
     """The feedback of an answer from a priced e-graph. ``extract`` finds answers at other prices, which need no
     proof, with so much work at most; all together may take ``work``. Raises KeyboardInterrupt."""
-    number = {h: c for c, h in enumerate(exploration.handles)}
     home = egraph.home[egraph.node_class].tolist()
-    members = defaultdict[int, list[int]](list)  # the e-nodes of each e-class, in all layouts
-    for n, c in enumerate(home):
-        members[c].append(n)
-
-    def chosen(extraction: Extraction) -> dict[int, set[int]]:
-        found = defaultdict[int, set[int]](set)
-        for n in extraction.choices.values():
-            found[home[n]].add(n)
-        return dict(found)
-
-    groups, used = exploration.groups, chosen(answer)
-    prices: dict[int, float] = {}  # other ones, by e-node
-    for h, saved in groups.savings.items():
-        if h in number and number[h] not in used:
-            prices |= {n: max(0.0, egraph.cost[n] - saved) for n in members[number[h]]}
-    spare: set[int] = set()
-    for product, shares in groups.shares.items():
-        if number.get(product) not in used:
-            continue
-        whole = max(used[number[product]], key=lambda n: egraph.cost[n])
-        prices[whole] = egraph.cost[whole]
-        for c, share in ((number[h], share) for h, share in shares.items() if h in number):
-            views = {n for n in members[c] if egraph.op[n] in ops and ops[egraph.op[n]].view}
-            for n in members[c]:
-                prices.pop(n, None)  # it is merged already
-            if c in used and used[c] & views:
-                prices |= {n: egraph.cost[n] + share for n in views}
-                prices[whole] = max(0.0, prices[whole] - share)
-            elif c in used:  # it is merged, and computed alone as well
-                spare.add(c)
+    used = _chosen(answer, home)
+    prices, spare = _other_prices(exploration, egraph, used, home, ops)
     priced = {home[n] for n in prices}
     wanted: set[int] = set()
     while prices and work > 0:
@@ -72,7 +43,7 @@ def feedback(
         work -= other.work
         if other.cost >= fsum(cost[n] for n in answer.choices.values()) * (1 - TOLERANCE):
             break
-        now = chosen(other)
+        now = _chosen(other, home)
         changed = {c for c in priced if used.get(c) != now.get(c)}
         if not changed:
             break
@@ -82,3 +53,46 @@ def feedback(
         prices = {n: price for n, price in prices.items() if home[n] in priced}
     handles = exploration.handles
     return Feedback(*(frozenset(handles[c] for c in found) for found in (used, wanted, spare)))
+
+
+def _chosen(extraction: Extraction, home: Sequence[int]) -> dict[int, set[int]]:
+    """The e-nodes of an answer, by their e-classes."""
+    found = defaultdict[int, set[int]](set)
+    for n in extraction.choices.values():
+        found[home[n]].add(n)
+    return dict(found)
+
+
+def _other_prices(
+    exploration: Exploration,
+    egraph: EGraph,
+    used: Mapping[int, set[int]],
+    home: Sequence[int],
+    ops: OpTable,
+) -> tuple[dict[int, float], set[int]]:
+    """The least that merges could make of members, by e-node, where that is another price than theirs; and the
+    e-classes that are merged in the answer and computed alone as well."""
+    number = {h: c for c, h in enumerate(exploration.handles)}
+    members = defaultdict[int, list[int]](list)  # the e-nodes of each e-class, in all layouts
+    for n, c in enumerate(home):
+        members[c].append(n)
+    prices: dict[int, float] = {}
+    for h, saved in exploration.groups.savings.items():
+        if h in number and number[h] not in used:
+            prices |= {n: max(0.0, egraph.cost[n] - saved) for n in members[number[h]]}
+    spare: set[int] = set()
+    for product, shares in exploration.groups.shares.items():
+        if number.get(product) not in used:
+            continue
+        whole = max(used[number[product]], key=lambda n: egraph.cost[n])
+        prices[whole] = egraph.cost[whole]
+        for c, share in ((number[h], share) for h, share in shares.items() if h in number):
+            views = {n for n in members[c] if egraph.op[n] in ops and ops[egraph.op[n]].view}
+            for n in members[c]:
+                prices.pop(n, None)  # it is merged already
+            if c in used and used[c] & views:
+                prices |= {n: egraph.cost[n] + share for n in views}
+                prices[whole] = max(0.0, prices[whole] - share)
+            elif c in used:
+                spare.add(c)
+    return prices, spare
