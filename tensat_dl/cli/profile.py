@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from tensat_dl.cli.options import json_option, quiet_option, where_options
 
 if TYPE_CHECKING:
+    from tensat_dl.cost.device import Device
+    from tensat_dl.cost.profile import Profile
+    from tensat_dl.cost.roofline import Calibration, OfOperator
     from tensat_dl.gpu.profiling import ProfileReport
 
 #: Failures that are listed one by one.
@@ -117,12 +121,9 @@ def costs(path: str, json_path: str | None) -> int:
 
     The error is measured on every fifth operator, which the calibration leaves out.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     from tensat_dl.cli.outputs import check_outputs, write_json
     from tensat_dl.cost import load_device, read_profile
-    from tensat_dl.cost.roofline import LEAST, by_operator, calibrate
+    from tensat_dl.cost.roofline import by_operator, calibrate
     from tensat_dl.lang.library import library_operators
 
     check_outputs([json_path], [path])
@@ -131,8 +132,24 @@ def costs(path: str, json_path: str | None) -> int:
     calibration = calibrate(ops, device, found)
     better = None if calibration is None else calibration.device
     rows = by_operator(ops, device, better, found)
+    _print_costs(found, device, rows, calibration, sys.stderr if json_path == "-" else sys.stdout)
+    write_json(json_path, _costs_to_json(found, rows, calibration), indent=1)
+    return 0
 
-    out = sys.stderr if json_path == "-" else sys.stdout
+
+def _print_costs(
+    found: Profile,
+    device: Device,
+    rows: Sequence[OfOperator],
+    calibration: Calibration | None,
+    out: TextIO,
+) -> None:
+    """The table, and how far the roofline is off."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tensat_dl.cost.roofline import LEAST
+
     print(f"{len(found.entries):,} operators measured on {device.title}", file=out)
     for what, facts in (("hardware", found.hardware), ("versions", found.versions)):
         print(f"{what}: {', '.join(f'{k} {v}' for k, v in sorted(facts.items()))}", file=out)
@@ -156,6 +173,11 @@ def costs(path: str, json_path: str | None) -> int:
                 f"nine of ten by less than {e.ninth_decile:.2f}x",
                 file=out,
             )
+
+
+def _costs_to_json(
+    found: Profile, rows: Sequence[OfOperator], calibration: Calibration | None
+) -> dict[str, object]:
     data: dict[str, object] = {
         "device": found.device,
         "hardware": dict(found.hardware),
@@ -173,5 +195,4 @@ def costs(path: str, json_path: str | None) -> int:
             "data_sheet": asdict(calibration.before),
             "calibrated": asdict(calibration.after),
         }
-    write_json(json_path, data, indent=1)
-    return 0
+    return data

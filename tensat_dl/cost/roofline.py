@@ -162,11 +162,15 @@ def _error(table: FloatArray, numbers: FloatArray) -> Error:
     return Error(exp(float(np.median(off))), exp(float(np.quantile(off, 0.9))), len(off))
 
 
+#: An operator: how many signatures, the median of estimate / measured by the data sheet's roofline and by a better
+#: one, and how often each family of implementations was the fastest.
+OfOperator = tuple[str, int, float, float | None, Counter[str]]
+
+
 def by_operator(
     ops: OpTable, device: Device, better: Device | None, profile: Profile
-) -> Sequence[tuple[str, int, float, float | None, Counter[str]]]:
-    """For each operator: how many signatures, the median of estimate / measured by the data sheet's roofline and by
-    a better one, and how often each family of implementations was the fastest."""
+) -> Sequence[OfOperator]:
+    """The operators of a profile, those with most signatures first."""
     groups: dict[str, list[tuple[float, float | None, str]]] = defaultdict(list)
     for _, signature, measured in _known(ops, profile):
         ratio = roofline(ops, device, signature) / measured.median_ms
