@@ -126,7 +126,7 @@ def _sides(sources: Sequence[Term], targets: Sequence[Term], multi: bool) -> Ite
         for v in taso.variables(target):
             if v.name not in bound:
                 hint = did_you_mean(v.name, bound).replace("`", "`?", 1)
-                if not multi and any(isinstance(t, Apply) and t.op == "split" for t in taso.subterms(target)):
+                if not multi and any(taso.is_apply(t, "split") for t in taso.subterms(target)):
                     hint = "where two lines make one multi-pattern rule, import them with --multi"
                 yield Diagnostic(f"`?{v.name}` does not stand on the left side", v.span, hint)
                 bound.add(v.name)  # said once

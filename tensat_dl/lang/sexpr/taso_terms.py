@@ -17,7 +17,7 @@ evaluated here: a fact about a term is stated as a fact about another term with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -170,7 +170,7 @@ class STerms:
 def _refuse_pairs(term: Apply) -> None:
     """``split`` gives two tensors, of which split_0 and split_1 take one."""
     for operand in term.operands:
-        is_split = isinstance(operand, Apply) and operand.op == "split"
+        is_split = is_apply(operand, "split")
         if is_split and not term.op.startswith("split_"):
             raise error(operand.span, "`split` gives two tensors", "take one: `(split_0 (split ..))`")
         if term.op.startswith("split_") and not is_split:
@@ -217,6 +217,39 @@ def subterms(term: Term) -> Iterator[Term]:
         for operand in term.operands:
             yield from subterms(operand)
     yield term
+
+
+def all_terms(terms: Iterable[Term]) -> list[Term]:
+    """The terms and all terms in them, each once, operands first."""
+    return list(dict.fromkeys(t for term in terms for t in subterms(term)))
+
+
+def is_apply(term: Term, op: str) -> bool:
+    return isinstance(term, Apply) and term.op == op
+
+
+def applied(term: Term) -> Apply:
+    assert isinstance(term, Apply)
+    return term
+
+
+@dataclass
+class Classes:
+    """Terms that are known to be alike in some way."""
+
+    parent: dict[Term, Term] = field(default_factory=dict)
+
+    def root(self, term: Term) -> Term:
+        while term in self.parent:
+            term = self.parent[term]
+        return term
+
+    def join(self, a: Term, b: Term) -> bool:
+        """Whether it was not known before that the two are alike."""
+        a, b = self.root(a), self.root(b)
+        if a != b:
+            self.parent[b] = a
+        return a != b
 
 
 def variables(term: Term) -> Iterator[SVariable]:

@@ -7,7 +7,7 @@ enlarged to a size keeps its centre. ``split`` gets the sizes of what was concat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -48,7 +48,7 @@ class Translation:
         where = [*self._shapes(), *self._ranks(), *self._fitting(), *self._centres(), *self._floats()]
         right = self._right()
         left: list[ast.Bind] = []
-        for term in _all(self.sources):
+        for term in taso.all_terms(self.sources):
             if term in self.left:
                 left.append(_bind([self.left[term]], self._operator(term, self.left), term.span))
         for source in self.sources:
@@ -65,7 +65,7 @@ class Translation:
                 continue
             other = self._other_part(i)
             if other is not None:
-                first, second = (i, other) if _is_apply(target, "split_0") else (other, i)
+                first, second = (i, other) if taso.is_apply(target, "split_0") else (other, i)
                 results.append(self._split(first, second, known))
                 done.add(other)
                 continue
@@ -73,7 +73,7 @@ class Translation:
             results.append(_bind(named, self._value(target, known), target.span))
         made = [
             _bind([self.right[term]], self._operator(term, known), term.span)
-            for term in _all(self.targets)
+            for term in taso.all_terms(self.targets)
             if term in self.right
         ]
         return [*made, *results]
@@ -88,8 +88,8 @@ class Translation:
         return found[0] if found else None
 
     def _split(self, first: int, second: int, known: Mapping[Term, str]) -> ast.Bind:
-        (split,) = _apply(self.targets[first]).operands
-        whole, axis, sizes = self._cut(_apply(split))
+        (split,) = taso.applied(self.targets[first]).operands
+        whole, axis, sizes = self._cut(taso.applied(split))
         attrs = (ast.keyword("axis", axis), ast.keyword("sizes", ast.ListExpr(tuple(sizes), span=split.span)))
         call = ast.call("split", [self._value(whole, known)], attrs, split.span)
         return _bind([self.outputs[self.sources[i]] for i in (first, second)], call, split.span)
@@ -109,15 +109,15 @@ class Translation:
     def _shapes(self) -> list[ast.Expr]:
         """Operands of elementwise operators have one shape. Those of the targets are asked for where the source
         has both, as otherwise the type of the result tells."""
-        classes = _Classes()
+        classes = taso.Classes()
         found: list[ast.Expr] = []
-        matched = set(_all(self.sources))
+        matched = set(taso.all_terms(self.sources))
         for side in (self.sources, self.targets):
-            for term in _all(side):
+            for term in taso.all_terms(side):
                 if not isinstance(term, Apply) or term.op not in ("ewadd", "ewmul"):
                     continue
                 a, b = map(taso.same_shape, term.operands)
-                if any(_is_apply(x, "Iewmul") for x in (a, b)) or not (
+                if any(taso.is_apply(x, "Iewmul") for x in (a, b)) or not (
                     side is self.sources or {a, b} <= matched
                 ):
                     continue
@@ -128,8 +128,10 @@ class Translation:
     def _ranks(self) -> list[ast.Expr]:
         """Operands of concatenations have the rank that these name. It is asked of one variable of those that have
         one rank, and of none where an operator says it."""
-        classes = _Classes()
-        terms = [t for t in (*_all(self.sources), *_all(self.targets)) if isinstance(t, Apply)]
+        classes = taso.Classes()
+        terms = [
+            t for t in (*taso.all_terms(self.sources), *taso.all_terms(self.targets)) if isinstance(t, Apply)
+        ]
         asked: dict[Term, int] = {}
         for term in terms:
             of = [r for r in map(taso.rank_of, term.operands) if r is not None]
@@ -145,7 +147,12 @@ class Translation:
                 alike = [r for r in of if isinstance(r, SVariable)]
                 for a, b in pairwise(alike):
                     classes.join(a, b)
-        convolved = [o for t in _all(self.sources) if _is_apply(t, "conv2d") for o in _apply(t).operands]
+        convolved = [
+            o
+            for t in taso.all_terms(self.sources)
+            if taso.is_apply(t, "conv2d")
+            for o in taso.applied(t).operands
+        ]
         known = {(classes.root(r), 4) for r in map(taso.rank_of, convolved) if isinstance(r, SVariable)}
         found: list[ast.Expr] = []
         for variable, rank in asked.items():
@@ -158,7 +165,7 @@ class Translation:
     def _fitting(self) -> Iterator[ast.Expr]:
         """Constants inside a source have the channels, or the shape, of the operand beside them. (The type of the
         result says it of others.)"""
-        for term in _all(self.sources):
+        for term in taso.all_terms(self.sources):
             if not isinstance(term, Apply) or term in self.sources or len(term.operands) != 2:
                 continue
             for i, constant in enumerate(term.operands):
@@ -168,16 +175,16 @@ class Translation:
                 if (
                     term.op == "conv2d"
                     and i == 1
-                    and (_is_apply(constant, "Iconv") or _is_apply(constant, "Cpool"))
+                    and (taso.is_apply(constant, "Iconv") or taso.is_apply(constant, "Cpool"))
                 ):
                     yield _equal(self._free(term, i, "channels"), self._dim(other, 1))
-                elif term.op == "ewmul" and _is_apply(constant, "Iewmul"):
+                elif term.op == "ewmul" and taso.is_apply(constant, "Iewmul"):
                     yield _equal(self._free(term, i, "shape"), self._about("shape", taso.same_shape(other)))
 
     def _centres(self) -> Iterator[ast.Expr]:
         """A matched kernel is enlarged by as much on both sides."""
-        matched = set(_all(self.sources))
-        for term in _all((*self.sources, *self.targets)):
+        matched = set(taso.all_terms(self.sources))
+        for term in taso.all_terms((*self.sources, *self.targets)):
             if not isinstance(term, Apply) or term.op != "enlarge" or not term.parameters:
                 continue
             (w,), two = term.operands, ast.integer(2, term.span)
@@ -191,7 +198,7 @@ class Translation:
 
     def _floats(self) -> Iterator[ast.Expr]:
         """Means of integers are rounded, so what is computed with means is about floats."""
-        terms = [t for t in _all((*self.sources, *self.targets)) if isinstance(t, Apply)]
+        terms = [t for t in taso.all_terms((*self.sources, *self.targets)) if isinstance(t, Apply)]
         pools = [t for t in terms if t.op == "poolavg"]
         computed = any(t.op in ("ewadd", "ewmul", "smul", "matmul", "conv2d") for t in terms)
         if pools and computed and not any(t.op in ("Cpool", "tanh", "sigmoid") for t in terms):
@@ -218,7 +225,7 @@ class Translation:
         for names in (self.left, self.right):
             if term in names:
                 return names[term]
-        names = self.left if term in _all(self.sources) else self.right
+        names = self.left if term in taso.all_terms(self.sources) else self.right
         return names.setdefault(term, self._fresh("t"))
 
     def _output(self, source: Term) -> str:
@@ -243,7 +250,7 @@ class Translation:
         return self._operator(term, known)
 
     def _operator(self, term: Term, known: Mapping[Term, str]) -> ast.Expr:
-        term = _apply(term)
+        term = taso.applied(term)
         op, span, given = term.op, term.span, term.parameters
         if op in ("split_0", "split_1"):
             return self._part(term, known)
@@ -306,7 +313,7 @@ class Translation:
         In a target its type is computed from the other operand's. A source matches any: what does not fit the other
         operand is ill-typed, changes the type of the result, or fails a condition (see `_fitting`).
         """
-        span, matched = constant.span, term in _all(self.sources)
+        span, matched = constant.span, term in taso.all_terms(self.sources)
 
         def free(name: str) -> ast.KeywordArg:
             return ast.keyword(name, self._free(term, i, name))
@@ -340,7 +347,7 @@ class Translation:
 
     def _part(self, term: Apply, known: Mapping[Term, str]) -> ast.Expr:
         """One part of a split alone: a slice."""
-        whole, axis, (first, second) = self._cut(_apply(term.operands[0]))
+        whole, axis, (first, second) = self._cut(taso.applied(term.operands[0]))
         ends: tuple[ast.Expr, ast.Expr] = (ast.integer(0, term.span), first)
         if term.op == "split_1":
             ends = first, ast.Binary("+", first, second, span=term.span)
@@ -376,25 +383,6 @@ class Translation:
         return ast.integer(value, span)
 
 
-@dataclass
-class _Classes:
-    """Terms that are known to be alike in some way."""
-
-    parent: dict[Term, Term] = field(default_factory=dict)
-
-    def root(self, term: Term) -> Term:
-        while term in self.parent:
-            term = self.parent[term]
-        return term
-
-    def join(self, a: Term, b: Term) -> bool:
-        """Whether it was not known before that the two are alike."""
-        a, b = self.root(a), self.root(b)
-        if a != b:
-            self.parent[b] = a
-        return a != b
-
-
 #: TASO's constants.
 _CONSTANTS = {"Iconv": "conv_identity", "Cpool": "conv_average", "Imatmul": "eye", "Iewmul": "fill"}
 _MISPLACED = {
@@ -404,20 +392,6 @@ _MISPLACED = {
     "Imatmul": ("`Imatmul` has its size from the other factor", "it stands as an operand of a `matmul`"),
     "Iewmul": ("`Iewmul` has its shape from the other factor", "it stands as an operand of an `ewmul`"),
 }
-
-
-def _all(terms: Iterable[Term]) -> list[Term]:
-    """The terms and all terms in them, each once, operands first."""
-    return list(dict.fromkeys(t for term in terms for t in taso.subterms(term)))
-
-
-def _is_apply(term: Term, op: str) -> bool:
-    return isinstance(term, Apply) and term.op == op
-
-
-def _apply(term: Term) -> Apply:
-    assert isinstance(term, Apply)
-    return term
 
 
 def _bind(names: Sequence[str], value: ast.Expr, span: Span) -> ast.Bind:
