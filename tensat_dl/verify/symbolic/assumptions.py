@@ -89,7 +89,7 @@ class Assumptions:
                 self._given.append(sym.Condition("le", (1,)))
             return
         if c.kind == "eq":
-            if ones := _factors_of_one(c.args[0]):
+            if len(ones := _factors_of_one(c.args[0])) > 1:
                 self.add(sym.equal(sym.atom(*a), 1) for a in ones)
                 return
             if (quotient := _quotient(c.args[0])) is not None:
@@ -103,6 +103,9 @@ class Assumptions:
                 self._products.append(products)
                 for other in self._products[:-1]:
                     self.add((*_divided(products, other), *_divided(other, products)))
+        if c.kind == "le" and c.args[0].coefficients.get((), 0) < 0 and (ones := _factors_of_one(c.args[0])):
+            self.add(sym.equal(sym.atom(*a), 1) for a in ones)
+            return
         if c.kind == "le" and (positive := _positive(c.args[0])) is not None:
             self._given.append(c)
             dimension = sym.atom("dim", (positive,), 0)
@@ -296,11 +299,11 @@ def _reduced(p: Sym) -> Int:
 
 
 def _factors_of_one(p: Sym) -> list[Atom]:
-    """The dimensions whose product is 1, if p = 0 says so."""
+    """The dimensions whose product is 1, if p = 0 says so. It is at least 1."""
     if len(p.terms) != 2 or p.terms[0][1] != -p.terms[1][1]:
         return []
     short, long = sorted((m for m, _ in p.terms), key=len)
-    return list(long) if not short and len(long) > 1 and all(a[0] == "dim" for a in long) else []
+    return list(long) if not short and all(a[0] == "dim" for a in long) else []
 
 
 def _one_of(p: Sym) -> tuple[Atom, Atom] | None:

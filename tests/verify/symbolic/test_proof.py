@@ -205,6 +205,9 @@ def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
         " => softmax(concat(xs[..]; axis = 0); axis = a[0]) }",
         "rule r { concat(reshape(xs[i]; shape = [1, dim(xs[i], 0)]) for i in 0..len(xs); axis = 1)"
         " where rank(xs[i]) == 1 => z = concat(xs[..]; axis = 0)\n reshape(z; shape = [1, dim(z, 0)]) }",
+        # what is at most 1 is 1
+        "rule r { reduce_max(x; axis = 0) where dim(x, 0) < 2 => x }",
+        "rule r { reduce_mean(x; axis = 0) where dim(x, 0) * dim(x, 1) <= 1 => x }",
         # divisors that are no 0, though roots and magnitudes are in them
         "rule r { ewadd(ewdiv(x, ewadd(sqrt(y), 1.0)), z) where shape(x) == shape(y), shape(y) == shape(z)"
         " => ewdiv(ewadd(x, ewmul(z, ewadd(sqrt(y), 1.0))), ewadd(sqrt(y), 1.0)) }",
