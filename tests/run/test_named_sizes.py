@@ -58,6 +58,23 @@ graph heads(n: 1..9 = 4) {
 """
 
 
+AT_ONE = """
+graph attention(n: 1..9 = 1) {
+  input x : f32[n, 12]
+  weight w : f32[12, 12]
+  weight v : f32[12, 12]
+  scores = softmax((x @ w) @ transpose(x @ v; perm = [1, 0]); axis = -1)
+  output scores @ x, reduce_sum(x; axis = 0)
+}
+"""
+
+
+def test_what_one_element_leaves_out_costs_no_gain() -> None:
+    """A softmax over one element is 1, and a sum of one is the element: an answer for all sizes has neither rule."""
+    result = right(read(AT_ONE))
+    assert result.after.total < result.before.total
+
+
 def test_the_answer_is_written_with_names() -> None:
     model = read(HEADS)
     result = right(model)
