@@ -23,7 +23,7 @@ from tensat_dl.ops.calls import (
     checked_attrs,
     explain_ill_typed,
     in_floats,
-    in_short,
+    is_short,
 )
 from tensat_dl.ops.compositions import neighbour
 from tensat_dl.ops.evaluate import Unresolved, evaluate
@@ -233,7 +233,7 @@ class Assembly:
         like = neighbour(decl, types)
         if like is None:
             return [self._tensor(expr, value, "f32", "") for expr, value in operands]
-        dtype, text = types[like], in_short(operands[like][0].span.text)
+        dtype, text = types[like], operands[like][0].span.text
         if decl is not None and decl.name == "ewdiv" and dtype in INTEGERS:
             for expr, value in operands:
                 if isinstance(value, float) and value.is_integer():
@@ -242,9 +242,8 @@ class Assembly:
 
     def _warn_of_quotient(self, number: ast.Expr, dtype: str, beside: str) -> None:
         """Whoever writes ``x / 3.0`` of an integer x may expect a fraction."""
-        message = (
-            f"`{number.span.text}` has the type of `{beside}`, {dtype}: the quotient is rounded toward zero"
-        )
+        said = f"`{number.span.text}` has the type of {_named(beside)}, {dtype}"
+        message = f"{said}: the quotient is rounded toward zero"
         warning = Diagnostic(message, number.span, in_floats(beside), severity="warning")
         if warning not in self.warnings:  # a loop comes here again
             self.warnings.append(warning)
@@ -275,7 +274,7 @@ class Assembly:
             whole = "0 and 1" if type.dtype == "bool" else "whole numbers"
             hint = f"elements of type {type.dtype} are {whole}"
             if beside:
-                hint = f"it has the element type of `{beside}`, and {hint}; {in_floats(beside)}"
+                hint = f"it has the element type of {_named(beside)}, and {hint}; {in_floats(beside)}"
             raise error(span, f"{value} can't be an element of {type}", hint) from None
         return self.add("fill", (), attrs, type, name)
 
@@ -286,6 +285,11 @@ class Assembly:
         node = self.builder.nodes[tensor.node]
         if not node.name:
             self.builder.nodes[tensor.node] = replace(node, name=self.names.counted(name))
+
+
+def _named(operand: str) -> str:
+    """An operand in a message."""
+    return f"`{operand}`" if is_short(operand) else "the operand beside it"
 
 
 def check_size(type: TensorType, at: Span) -> None:

@@ -144,7 +144,7 @@ def explain_ill_typed(
     notes = []
     for i, (text, type) in enumerate(operands[:6]):
         name = parameter(decl, i)
-        short = in_short(text) == text != name
+        short = is_short(text) and text != name
         notes.append(f"{name} is `{text}`, {type}" if short else f"{name} is {type}")
     if len(operands) > 6:
         notes.append(f"and {len(operands) - 6} more operands")
@@ -190,18 +190,18 @@ def _float_hint(failing: ex.Expr, decl: OpDecl, operands: Sequence[tuple[str, Te
     match failing:
         case ex.Call("is_float", (ex.Call("dtype", (ex.Name(tensor),)),)):
             places = [i for i, p in enumerate(decl.inputs) if p.name == tensor]
-            return in_floats(in_short(operands[places[0]][0])) if places else ""
+            return in_floats(operands[places[0]][0]) if places else ""
     return ""
 
 
 def in_floats(text: str) -> str:
     """A hint at the floats of an operand."""
-    return f"`cast({text}; to = f32)` has floats"
+    return f"`cast({text}; to = f32)` has floats" if is_short(text) else "a cast to f32 has floats"
 
 
-def in_short(text: str) -> str:
-    """An operand as it is written, if that is short."""
-    return text if len(text) <= MOST_WRITTEN and "\n" not in text else ".."
+def is_short(text: str) -> bool:
+    """Whether an operand is written in a message."""
+    return len(text) <= MOST_WRITTEN and "\n" not in text
 
 
 def _failing(condition: ex.Expr, env: Env) -> tuple[ex.Expr, Env]:

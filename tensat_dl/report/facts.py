@@ -13,7 +13,6 @@ from tensat_dl.core.words import plural
 from tensat_dl.cost.model import FREE, PricedGraph
 from tensat_dl.run.growth import percent
 from tensat_dl.sizes.named import Sizes, in_words
-from tensat_dl.verify.rules.verdict import NOT_EXAMINED
 
 if TYPE_CHECKING:
     from tensat_dl.baselines.walk import Trace
@@ -269,7 +268,7 @@ def rules_checked(result: Result) -> str:
         kind: str = v.status
         if v.status == "tested" and v.log2_error is not None:
             kind = "bounded" if v.bounded == v.instances else "partly"
-        elif v.reason == NOT_EXAMINED:
+        elif not v.examined:
             kind = "left"
         kinds[kind].append(v.rule)
     bounds = [v.log2_error for v in result.verdicts if v.log2_error is not None]

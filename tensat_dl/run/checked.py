@@ -23,7 +23,7 @@ from tensat_dl.verify.exact.result import Exact
 from tensat_dl.verify.exact.run import compare_if_small, refuted_by
 from tensat_dl.verify.opaque_laws import UNSAMPLED, assumed, on_trust, rules_applied, unsampled
 from tensat_dl.verify.rounding import rounded_jumps
-from tensat_dl.verify.rules.verdict import NOT_EXAMINED, Verdict
+from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.rules.verify import verify_rules
 
 #: A note names at most so many tensors.
@@ -42,7 +42,12 @@ class Checked:
     @property
     def unexamined(self) -> int:
         """The number of applied rules that Ctrl-C left without an examination."""
-        return sum(v.reason == NOT_EXAMINED for v in self.verdicts)
+        return sum(not v.examined for v in self.verdicts)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether Ctrl-C has left out anything."""
+        return self.interrupted or self.unexamined > 0
 
 
 def relied_on(
@@ -78,7 +83,7 @@ def verified(
     """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs over ``table``,
     which has fused operators as well. ``begun`` is what was computed of the first graph during the search.
 
-    The examination of thousands of rules takes minutes. The comparison says more of this answer, so Ctrl-C during
+    The examination takes about a second for each rule. The comparison says more of this answer, so Ctrl-C during
     the examination goes on to it; another Ctrl-C ends that.
     """
     progress.phase("verify")

@@ -142,10 +142,7 @@ def _optimized(
         ),
         rules=given,
         rules_used=tuple(answer.used.items()),
-        interrupted=answer.interrupted
-        or checked.interrupted
-        or checked.unexamined > 0
-        or (steps is not None and steps.interrupted),
+        interrupted=answer.interrupted or checked.incomplete or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
         groups=exploration.groups,

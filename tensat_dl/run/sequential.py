@@ -93,10 +93,7 @@ def optimize_graph_by_graph(
         notes=tuple(notes),
         rules=asked.given,
         rules_used=tuple(used.items()),
-        interrupted=interrupted
-        or checked.interrupted
-        or checked.unexamined > 0
-        or (steps is not None and steps.interrupted),
+        interrupted=interrupted or checked.incomplete or (steps is not None and steps.interrupted),
         exact=checked.exact,
         verdicts=checked.verdicts,
         measured=outcome,

@@ -79,8 +79,8 @@ class _Tests:
 
 
 class Examiner:
-    """Tests rules over one table of operators; with ``proofs``, those that pass are proved for all sizes, if they can
-    be. Not ``thorough``, it asks for the truth of a rule alone, and looks for no instances of cases that a proof
+    """Tests rules over one table of operators; definitions that pass are proved, and with ``proofs`` all that can be.
+    Not ``thorough``, it asks for the truth of a rule alone, and looks for no instances of cases that a proof
     leaves open."""
 
     def __init__(self, ops: OpTable, seed: int = 0, proofs: bool = False, thorough: bool = True) -> None:
@@ -151,14 +151,15 @@ class Examiner:
 
     def _proof(self, rule: RewriteRule) -> tuple[str, Unproved]:
         """What a rule is proved for, and why it is not proved; one of them is empty."""
+        definition = BY_DEFINITION if is_definition(rule, self.ops) else ""
         if not self.proofs:
-            return BY_DEFINITION if is_definition(rule, self.ops) else "", Unproved("")
+            return definition, Unproved("")
         from tensat_dl.verify.symbolic.proof import prove_sizes
 
         try:
             return str(prove_sizes(rule, self.infer)), Unproved("")
         except Unproved as e:
-            return "", e
+            return definition, Unproved("") if definition else e
 
     def _refuted(self, rule: RewriteRule, draws: Iterable[Draw], tests: _Tests) -> Verdict | None:
         """The verdict on a rule that is false on an instance; else None."""

@@ -120,6 +120,11 @@ class Verdict(Shown):
         return f"<Verdict on {self.rule}: {self.status}>"
 
     @property
+    def examined(self) -> bool:
+        """Whether its turn had come when Ctrl-C was pressed."""
+        return self.reason != NOT_EXAMINED
+
+    @property
     def failed(self) -> bool:
         return self.status in ("refuted", "vacuous")
 

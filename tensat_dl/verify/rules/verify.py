@@ -54,11 +54,11 @@ def verify_rules(
 
     A rule is tested on concrete instances, whose two sides are compared exactly. docs/verification.md explains the
     verdicts. With ``proofs``, rules that pass are then proved for all sizes, as far as they can be and if z3 is
-    installed; without, only verdicts that are known tell of proofs. The library comes with verdicts on its rules;
-    others are kept in the user's folder for caches. ``again`` examines all rules, whatever is known. The same rule
-    with the same operators and seed gets the same verdict, if it is asked for in the same way, ``where`` ever it
-    is examined: by default in as many processes as suit the work. If ``partial`` verdicts will do, Ctrl-C ends the
-    examination: the rules that are left are "assumed", with the reason `NOT_EXAMINED`.
+    installed; without, only definitions and verdicts that are known tell of proofs. The library comes with verdicts
+    on its rules; others are kept in the user's folder for caches. ``again`` examines all rules, whatever is known.
+    The same rule with the same operators and seed gets the same verdict, if it is asked for in the same way,
+    ``where`` ever it is examined: by default in as many processes as suit the work. If ``partial`` verdicts will do,
+    Ctrl-C ends the examination: the rules that are left are "assumed", with the reason `NOT_EXAMINED`.
     """
     found: dict[int, Verdict] = {}
     try:

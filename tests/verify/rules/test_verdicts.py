@@ -85,8 +85,9 @@ def test_definitions_are_proved_without_a_solver(tmp_path: Path) -> None:
 
 
 def test_a_rule_with_the_name_of_a_definition_is_none(tmp_path: Path) -> None:
-    assert verdict("rule fuse-softsign { softsign(x) => relu(x) }", tmp_path).status == "refuted"
-    assert verdict("rule fuse-softsign { ewadd(x, y) => ewadd(y, x) }", tmp_path).status == "tested"
+    found = program("rule fuse-softsign { ewadd(x, y) => ewadd(y, x) }", tmp_path)
+    named = [r for r in found.rules if r.name == "fuse-softsign"]
+    assert sorted(Examiner(found.ops).verdict(r).status for r in named) == ["proved", "tested"]
 
 
 def test_a_rule_for_one_function_has_none(tmp_path: Path) -> None:
