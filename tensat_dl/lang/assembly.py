@@ -31,7 +31,7 @@ from tensat_dl.ops.flops import check_flops
 from tensat_dl.ops.numbers import written
 from tensat_dl.ops.products import Alignment, aligned
 from tensat_dl.ops.symbolic import EvaluationError
-from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.table import INFIX, OpDecl, OpTable
 from tensat_dl.ops.traits import traits
 from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.ops.values import Absent, AlreadyReported, Unknown, describe
@@ -234,7 +234,7 @@ class Assembly:
         if like is None:
             return [self._tensor(expr, value, "f32", "") for expr, value in operands]
         dtype, text = types[like], operands[like][0].span.text
-        if decl is not None and decl.name == "ewdiv" and dtype in INTEGERS:
+        if decl is not None and decl.name == INFIX["/"] and dtype in INTEGERS:
             for expr, value in operands:
                 if isinstance(value, float) and value.is_integer():
                     self._warn_of_quotient(expr, dtype, text)
