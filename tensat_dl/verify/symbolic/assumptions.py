@@ -16,7 +16,7 @@ from typing import Any
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, Of, Sym, atoms_of
 from tensat_dl.rewrite.conditions import Facts
-from tensat_dl.verify.symbolic.solver import Solver, Z3Terms, new_terms
+from tensat_dl.verify.symbolic.solver import RealTerms, Solver, Z3Terms, new_terms
 
 
 class Undecided(Exception):
@@ -146,6 +146,10 @@ class Assumptions:
                 if monomial[0] not in atoms_of(rest):
                     self.facts.define(monomial[0], rest)
                     return
+
+    def real_terms(self) -> RealTerms | None:
+        """For questions about real numbers; None where z3 is not installed."""
+        return None if self._terms is None else RealTerms(self._terms)
 
     def simple(self, value: Any) -> Any:
         """An integer, or a tuple of them, with known equations applied."""

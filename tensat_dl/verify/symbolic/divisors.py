@@ -148,6 +148,8 @@ def _is_nonzero_factor(f: Factor, holds: Holds) -> bool:
             return _is_nonzero(v, holds)
         case FunctionOf("log", (v,)):
             return _depends_on_one(v, holds)
+        case FunctionOf("max", args) if not f.over:
+            return any(a.constant is not None and a.constant > 0 for a in args)
     return False
 
 

@@ -55,7 +55,13 @@ def applied(fn: str, args: Sequence[Value]) -> Value:
             rest = el.subtract(x, whole)
             return el.add(whole, el.single(FunctionOf("floor", (rest,)))) if rest.terms else whole
         case "sqrt":
-            return el.multiply(x, el.single(FunctionOf("rsqrt", (x,))))
+            return el.multiply(x, applied("rsqrt", (x,)))
+        case "rsqrt" | "log" if x.constant == 1:
+            return el.number(1 if fn == "rsqrt" else 0)
+        case "tanh" | "erf" if not x.terms:
+            return el.number(0)
+        case "sigmoid" if not x.terms:
+            return el.number(Fraction(1, 2))
     return el.single(FunctionOf(fn, tuple(args)))
 
 

@@ -81,7 +81,7 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
             anywhere = replace(rule, conditions=tuple(c for c in rule.conditions if not _is_about_shapes(c)))
             if (variant := _at_one_rank(anywhere, infer)) is not None:
                 try:
-                    _Proof(anywhere, variant, {}, infer, new_terms()).run()
+                    _prove_variant(anywhere, variant, infer, new_terms())
                     return ProvedFor(0, MAX_RANK, any_rank=True)
                 except Unproved:
                     if anywhere == rule:

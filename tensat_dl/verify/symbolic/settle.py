@@ -6,16 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
+from math import lcm
 
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Condition, Int, atoms_of
 from tensat_dl.verify.symbolic import elements as el
+from tensat_dl.verify.symbolic import reals
 from tensat_dl.verify.symbolic.canonical import canonical
 from tensat_dl.verify.symbolic.context import Context, is_last
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
 
 #: So many divisors are multiplied out.
 MOST_DIVISORS = 8
+#: The most logarithms, counted with their factors, of which a product is made.
+MOST_LOGARITHMS = 8
 
 
 class Remainder(Exception):
@@ -40,7 +44,16 @@ def settle(difference: Value, context: Context) -> None:
             narrower.known.add([c])
             settle(v, narrower)
         return
-    for step in (_tight, _as_one_sum, _with_one_name, _without_divisors, _by_exponentials, _without_divisors):
+    for step in (
+        _tight,
+        _as_one_sum,
+        _with_one_name,
+        _by_cases,
+        _without_logarithms,
+        _without_divisors,
+        _by_exponentials,
+        _without_divisors,
+    ):
         v = canonical(_pruned(step(v, context), context))
         if not v.terms:
             return
@@ -249,6 +262,33 @@ def _guards(t: Summand) -> Iterator[Condition]:
 
 
 # ---- functions --------------------------------------------------------------------------------------------
+
+
+def _by_cases(v: Value, context: Context) -> Value:
+    """0 where z3 sees that v is. Products with divisors would be 0 where these are."""
+    return el.number(0) if reals.is_nothing(v, context) else v
+
+
+def _without_logarithms(v: Value, context: Context) -> Value:
+    """What is 0 if v is, for a sum v of logarithms and other terms: exp(r) a - b for r + log(a) - log(b)."""
+    logarithms = [(x, c) for t, c in v.terms if (x := _logarithm_of(t)) is not None]
+    unit = lcm(*(c.denominator for _, c in logarithms))
+    if not logarithms or sum(abs(c) * unit for _, c in logarithms) > MOST_LOGARITHMS:
+        return v
+    rest = el.value((t, c * unit) for t, c in v.terms if _logarithm_of(t) is None)
+    products = {1: el.exponential(rest), -1: el.number(1)}
+    for x, c in logarithms:
+        sign = 1 if c > 0 else -1
+        products[sign] = el.multiply(products[sign], el.power(x, int(abs(c) * unit)))
+    return _by_cases(canonical(el.subtract(products[1], products[-1])), context)
+
+
+def _logarithm_of(t: Summand) -> Value | None:
+    """Of what a term is the logarithm."""
+    match t:
+        case Summand(factors=((FunctionOf("log", (x,)), 1),)) if not t.guards and not t.over:
+            return x
+    return None
 
 
 def _without_divisors(v: Value, context: Context) -> Value:

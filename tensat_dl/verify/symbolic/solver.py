@@ -1,8 +1,12 @@
-"""z3 where it is installed: conditions on integers that follow from others."""
+"""z3 where it is installed: conditions on integers that follow from others, and on real numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import reduce
+from itertools import count
+from operator import add, mul
 from typing import Any
 
 from tensat_dl.ops import symbolic as sym
@@ -148,6 +152,60 @@ class Z3Terms:
                     found = z3.If(here, self.integer(item), found)
                 return found
         return z3.Int(repr(a), self.context)
+
+
+class RealTerms:
+    """The terms of questions about real numbers."""
+
+    def __init__(self, terms: Z3Terms) -> None:
+        self._terms = terms
+        self._context = terms.context
+        self._unknown = count()
+
+    def number(self, c: Fraction) -> Any:
+        return z3.RatVal(c.numerator, c.denominator, self._context)
+
+    def unknown(self) -> Any:
+        """A number of its own."""
+        return z3.Real(f"real {next(self._unknown)}", self._context)
+
+    def unknown_truth(self) -> Any:
+        return z3.Bool(f"truth {next(self._unknown)}", self._context)
+
+    def sum(self, xs: Sequence[Any]) -> Any:
+        return reduce(add, xs) if xs else self.number(Fraction(0))
+
+    def product(self, xs: Sequence[Any]) -> Any:
+        return reduce(mul, xs)
+
+    def greatest(self, xs: Sequence[Any]) -> Any:
+        return reduce(lambda x, y: z3.If(x >= y, x, y), xs)
+
+    def all(self, conditions: Sequence[Any]) -> Any:
+        return z3.And(conditions)
+
+    def where(self, conditions: Sequence[Any], x: Any) -> Any:
+        """x where all conditions hold, else 0."""
+        return z3.If(z3.And(conditions), x, self.number(Fraction(0)))
+
+    def follows(self, claim: Any, assumed: Sequence[Any]) -> bool:
+        """Whether a claim follows, as far as is seen. Raises `TooHard`."""
+        solver = z3.Solver(ctx=self._context)
+        solver.set("rlimit", PATIENCE[self._terms.stage])
+        solver.set("timeout", MOST_MILLISECONDS)
+        solver.add(*assumed, z3.Not(claim))
+        found = solver.check()
+        if found == z3.unknown:
+            self._terms.went_unanswered()
+        return bool(found == z3.unsat)
+
+    @staticmethod
+    def negation(c: Any) -> Any:
+        return z3.Not(c)
+
+    @staticmethod
+    def implies(conditions: Sequence[Any], c: Any) -> Any:
+        return z3.Implies(z3.And(*conditions), c)
 
 
 class Solver:
