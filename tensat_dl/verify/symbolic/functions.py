@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -58,11 +59,23 @@ def applied(fn: str, args: Sequence[Value]) -> Value:
             return el.multiply(x, applied("rsqrt", (x,)))
         case "rsqrt" | "log" if x.constant == 1:
             return el.number(1 if fn == "rsqrt" else 0)
+        case "rsqrt" if len(x.terms) == 1 and len(x.terms[0][0].factors) > 1:
+            return _root_of_product(*x.terms[0])
         case "tanh" | "erf" if not x.terms:
             return el.number(0)
         case "sigmoid" if not x.terms:
             return el.number(Fraction(1, 2))
     return el.single(FunctionOf(fn, tuple(args)))
+
+
+def _root_of_product(t: Summand, c: Fraction) -> Value:
+    """1 / sqrt(c t) with dimensions, which are positive, under roots of their own."""
+    sizes = [(f, n) for f, n in t.factors if isinstance(f, Symbol) and is_positive(el.single(f))]
+    rest = el.value([(replace(t, factors=tuple(fn for fn in t.factors if fn not in sizes)), c)])
+    root = el.number(1) if rest.constant == 1 else el.single(FunctionOf("rsqrt", (rest,)))
+    for f, n in sizes:
+        root = el.multiply(root, el.power(el.single(FunctionOf("rsqrt", (el.single(f),))), n))
+    return root
 
 
 def _is_whole(t: Summand, c: Fraction) -> bool:

@@ -190,7 +190,14 @@ def _needed(
 
 
 def _as_one_sum(v: Value, context: Context) -> Value:
-    """v with one sum in place of two whose indices are the digits of one index."""
+    """v with one sum in place of two whose indices are the digits of one index; so are the operands of functions."""
+
+    def inside(f: el.Factor) -> Value:
+        if not isinstance(f, FunctionOf) or f.over:
+            return el.single(f)
+        return el.function(replace(f, args=tuple(_as_one_sum(a, context) for a in f.args)))
+
+    v = el.add(*(el.changed_term(t, c, inside) for t, c in v.terms))
     return el.add(*(_joined(t, c) for t, c in v.terms))
 
 
