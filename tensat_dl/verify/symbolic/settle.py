@@ -9,12 +9,14 @@ from itertools import permutations
 from math import lcm
 
 from tensat_dl.ops import symbolic as sym
-from tensat_dl.ops.symbolic import Atom, Condition, Int, atoms_of
+from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int, atoms_of
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic import reals
+from tensat_dl.verify.symbolic.assumptions import Assumptions
 from tensat_dl.verify.symbolic.canonical import canonical
 from tensat_dl.verify.symbolic.context import Context, is_last
 from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
+from tensat_dl.verify.symbolic.polynomials import long_division
 
 #: So many divisors are multiplied out.
 MOST_DIVISORS = 8
@@ -90,20 +92,30 @@ def _simplified(v: Value, context: Context) -> Value:
     while (digits := _digits(v, context)) is not None:
         v = el.substituted(v, digits)
         v = el.substituted(v, context.known.facts.known)
-    resolved: dict[Atom, Int] = {}
+    return canonical(_pruned(el.substituted(v, _resolved(v, context.known)), context))
+
+
+def _resolved(v: Value, known: Assumptions) -> Mapping[Atom, Int]:
+    """Limits and quotients in a value that are known to be something simpler."""
+    out: dict[Atom, Int] = {}
     for a, i, n in _stretched(v):
-        if context.known.plainly(n, 1) and context.known.holds(sym.at_most(0, i)):
-            resolved[a] = 0
-        elif context.known.holds(sym.at_most(i, sym.sub(n, 1))):
-            resolved[a] = i
+        if known.holds(sym.at_most(i, sym.sub(n, 1))):
+            out[a] = i
+        elif known.plainly(n, 1) and known.holds(sym.at_most(0, i)):
+            out[a] = 0
     for a in _atoms(v):
         if a[0] == "max" or _is_limit(a):
             p, q = a[1:]
-            if context.known.holds(sym.at_most(p, q)):
-                resolved[a] = q if a[0] == "max" else p
-            elif context.known.holds(sym.at_most(q, p)):
-                resolved[a] = p if a[0] == "max" else q
-    return canonical(_pruned(el.substituted(v, resolved), context))
+            if known.holds(sym.at_most(p, q)):
+                out[a] = q if a[0] == "max" else p
+            elif known.holds(sym.at_most(q, p)):
+                out[a] = p if a[0] == "max" else q
+        elif a[0] in ("div", "mod"):
+            quotient, rest = long_division(*a[1:])
+            below = sym.at_most(sym.add(rest, 1), a[2])
+            if quotient != 0 and known.holds(sym.all_of((sym.at_most(0, rest), below))):
+                out[a] = quotient if a[0] == "div" else rest
+    return out
 
 
 def _atoms(v: Value) -> list[Atom]:
@@ -155,8 +167,30 @@ def _tight(v: Value, context: Context) -> Value:
         guards = _needed(t.guards, t.over, context)
         if guards is not None:
             own = replace(t, guards=guards)
-            out.append(el.changed_term(own, c, lambda f: _tight_factor(f, context)))
+            v = el.changed_term(own, c, lambda f: _tight_factor(f, context))
+            out.append(el.add(*(_within(u, d, context) for u, d in v.terms)))
     return el.add(*out)
+
+
+def _within(t: Summand, c: Fraction, context: Context) -> Value:
+    """A term with factors that are simpler where its guards hold and its indices are in their ranges. The guards
+    stay: they may be why."""
+    known = context.known.copy()
+    known.add((*_ranges(t.over), *t.guards))
+    simpler = _resolved(el.value([(Summand(t.factors), Fraction(1))]), known)
+    return (
+        el.changed_term(t, c, lambda f: el.substituted(el.single(f), simpler))
+        if simpler
+        else el.value([(t, c)])
+    )
+
+
+def _ranges(over: Sequence[tuple[Atom, Int]]) -> list[Bool]:
+    """What is known of bound indices."""
+    return [
+        *(sym.at_most(0, sym.atom(*a)) for a, _ in over),
+        *(sym.at_most(sym.add(sym.atom(*a), 1), n) for a, n in over),
+    ]
 
 
 def _tight_factor(f: el.Factor, context: Context) -> Value:
@@ -171,8 +205,7 @@ def _needed(
     guards: frozenset[Condition], over: Sequence[tuple[Atom, Int]], context: Context
 ) -> frozenset[Condition] | None:
     """The guards that do not follow from the others; None if they contradict each other."""
-    ranges = [sym.at_most(0, sym.atom(*a)) for a, _ in over]
-    ranges += [sym.at_most(sym.add(sym.atom(*a), 1), n) for a, n in over]
+    ranges = _ranges(over)
     kept = sorted(guards, key=repr)
     for g in list(kept):
         others = [h for h in kept if h != g]

@@ -110,6 +110,7 @@ def test_a_rule_that_is_false_far_from_what_is_drawn_is_not_proved(path: str, ru
         ("rmsnorm-of-sum", "ranks 1 to 6"),
         ("instancenorm-parts", "rank 4"),
         ("batchnorm-affine", "ranks 3 to 4"),
+        ("conv-of-scaled", "ranks 3 to 4"),
         ("distribute", "any rank"),
     ],
 )
