@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial, reduce
 from typing import Any
@@ -60,10 +61,17 @@ def _limit(fn: str) -> Pointwise:
     return _of_all(apply)
 
 
-def _power(context: Context, x: Value, exponent: Any) -> Value:
+def _power(context: Context, attrs: Attributes, elements: Sequence[Element]) -> Value:
+    """A power of a number. To the power 0, everything is 1, what is no number too."""
+    exponent, (element,) = attrs["exponent"], elements
     e = context.real(exponent).constant
+    if e == 0:
+        return el.number(1)
+    may_be_zero = e is None and not context.known.holds(sym.negate(sym.equal(exponent, 0.0)))
+    with context.needs.lost() if may_be_zero else nullcontext():
+        x = element()
     if e is not None and e.denominator == 1 and abs(e) <= 8:
-        return el.power(x if e >= 0 else context.apply("inverse", x), abs(int(e)))
+        return el.power(x if e > 0 else context.apply("inverse", x), abs(int(e)))
     if e is not None and e.denominator == 2 and abs(e) <= 4:
         root = context.apply("sqrt" if e > 0 else "rsqrt", x)
         return el.power(root, abs(int(2 * e)))
@@ -158,7 +166,7 @@ POINTWISE: Mapping[str, Pointwise] = {
     "ewdiv": _of_all(_divided),
     "ewmax": _limit("max"),
     "ewmin": _limit("min"),
-    "power": _of_all(lambda context, attrs, v: _power(context, *v, **attrs)),
+    "power": _power,
     "equal": _comparing(_is_zero),
     "greater": _comparing(_greater),
     "select": _select,
