@@ -392,13 +392,16 @@ class Context:
     def losing(self, elements: Sequence[Callable[[], Value]]) -> tuple[list[Value], list[Value]]:
         """Elements of which a number is made even where they are none; and what they need, as values, so that
         numbers which are made of the same differ if other ones need something. Raises `Inexpressible` for needs of a
-        part alone."""
+        part alone, and for quotients that may be infinite: sums of these are infinite or no numbers, and
+        compare otherwise."""
         with self.needs.apart() as noted:
             made = [element() for element in elements]
         with self.needs.lost():
             self.needs.again(noted)
         if any(need.guards for need in noted):
             raise Inexpressible("a comparison or a cast is of what a part alone has roots or divisors")
+        if any(need.kind != "root" for need in noted):
+            raise Inexpressible("a comparison or a cast is of a quotient that may be infinite")
         needed = {el.single(FunctionOf(f"need of {need.kind}", (need.of,))) for need in noted}
         return made, sorted(needed, key=lambda v: v.text)
 
