@@ -27,7 +27,7 @@ from tensat_dl.verify.symbolic.functions import (
     is_positive,
     only_factor,
 )
-from tensat_dl.verify.symbolic.needs import Choice, Guard, Need, Needs
+from tensat_dl.verify.symbolic.needs import COMPARED, Choice, Guard, Need, Needs
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -396,7 +396,9 @@ class Context:
         compare otherwise."""
         with self.needs.apart() as noted:
             made = [element() for element in elements]
-        with self.needs.lost():
+        if any(need.lost not in ("", COMPARED) for need in noted):
+            raise Inexpressible("a comparison or a cast is of what may be a number without roots or divisors")
+        with self.needs.lost(COMPARED):
             self.needs.again(noted)
         if any(need.guards for need in noted):
             raise Inexpressible("a comparison or a cast is of what a part alone has roots or divisors")

@@ -176,9 +176,10 @@ def resize(
 
     def at(index: Index) -> Value:
         image, channel, *place = index
+        made = f"as pixel {place} of {shape[2:]} from {x.shape[2:]}, {mode}"
 
         def pixel(r: Int, s: Int) -> Value:
-            with context.needs.lost():  # a new pixel is made of few old ones
+            with context.needs.lost(made):  # a new pixel is made of few old ones
                 return x.at((image, channel, r, s))
 
         first = pixel(0, 0)

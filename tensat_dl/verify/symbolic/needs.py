@@ -23,15 +23,24 @@ class Choice:
 Guard = Condition | Choice
 
 
+#: How a comparison loses what its operands need.
+COMPARED = "compared"
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A function of a ``kind`` must have a value for the number ``of`` where the guards hold. ``lost``: the result is
-    a number all the same, as a comparison with what is no number is false."""
+    """A function of a ``kind`` must have a value for the number ``of`` where the guards hold. ``lost`` says how the
+    result may be a number all the same: a comparison with what is no number is false, and a new pixel of few old ones
+    is a number whatever the others are. It is empty where the result is none."""
 
     kind: str
     of: Value
     guards: frozenset[Guard] = frozenset()
-    lost: bool = False
+    lost: str = ""
+
+    def lost_by(self, way: str) -> str:
+        """How it is lost where it is lost in some way as well."""
+        return COMPARED if COMPARED in (self.lost, way) else self.lost + way
 
     def where(self, names: Mapping[Atom, Int]) -> Bool:
         """The guards as a condition, with integers in place of indices."""
@@ -61,7 +70,7 @@ class Needs:
 
     found: dict[Need, None] = field(default_factory=dict)
     within: frozenset[Guard] = frozenset()
-    losing: bool = False
+    losing: str = ""
 
     def note(self, kind: str, of: Value) -> None:
         self.found[Need(kind, of, self.within, self.losing)] = None
@@ -69,13 +78,13 @@ class Needs:
     def again(self, noted: Iterable[Need]) -> None:
         """Notes what was noted apart, under the guards that hold now as well."""
         for need in noted:
-            self.found[replace(need, guards=need.guards | self.within, lost=need.lost or self.losing)] = None
+            self.found[replace(need, guards=need.guards | self.within, lost=need.lost_by(self.losing))] = None
 
     @contextmanager
-    def lost(self) -> Iterator[None]:
-        """Where a result is a number whether an operand is one or not."""
+    def lost(self, way: str) -> Iterator[None]:
+        """Where a result may be a number whether an operand is one or not."""
         before = self.losing
-        self.losing = True
+        self.losing = way
         try:
             yield
         finally:
@@ -96,7 +105,7 @@ class Needs:
         """Notes in a place of its own, whatever guards hold around it."""
         before = self.found, self.within, self.losing
         found: dict[Need, None] = {}
-        self.found, self.within, self.losing = found, frozenset(), False
+        self.found, self.within, self.losing = found, frozenset(), ""
         try:
             yield found
         finally:

@@ -11,7 +11,7 @@ from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context
 from tensat_dl.verify.symbolic.elements import Value
-from tensat_dl.verify.symbolic.needs import Need
+from tensat_dl.verify.symbolic.needs import COMPARED, Need
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.unproved import Unproved
 
@@ -25,9 +25,15 @@ def check_needs(after: Iterable[Need], before: Iterable[Need], context: Context)
     the source does not."""
     known = dict.fromkeys(before)
     for need in after:
-        alike = [n for n in known if n.kind == need.kind and (need.lost or not n.lost)]
+        alike = [n for n in known if n.kind == need.kind and _has_as_few_numbers(n, need)]
         if not _is_met(need, alike, context):
             raise Unproved(_REASON)
+
+
+def _has_as_few_numbers(source: Need, target: Need) -> bool:
+    """Whether a result that has one need is a number only where one is that has the other: what is lost in one way
+    need not be in another. Comparisons are numbers everywhere."""
+    return source.lost in ("", target.lost) or target.lost == COMPARED
 
 
 def _is_met(need: Need, known: Collection[Need], context: Context) -> bool:

@@ -68,7 +68,7 @@ def _power(context: Context, attrs: Attributes, elements: Sequence[Element]) -> 
     if e == 0:
         return el.number(1)
     may_be_zero = e is None and not context.known.holds(sym.negate(sym.equal(exponent, 0.0)))
-    with context.needs.lost() if may_be_zero else nullcontext():
+    with context.needs.lost(f"to the power {exponent}") if may_be_zero else nullcontext():
         x = element()
     if e is not None and e.denominator == 1 and abs(e) <= 8:
         return el.power(x if e > 0 else context.apply("inverse", x), abs(int(e)))
