@@ -194,6 +194,11 @@ def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
         "rule r { reduce_sum(matmul(x, y); axis = 0) where rank(x) == 2 => matmul(reduce_sum(x; axis = 0), y) }",
         "rule r { exp(ewadd(x, y)) => ewmul(exp(x), exp(y)) }",
         "rule r { sigmoid(x) => ewdiv(exp(x), ewadd(exp(x), 1.0)) }",
+        # powers that may be 0 lose what they need in the same way, others do not lose it
+        "rule r { transpose(power(sqrt(x); exponent = e); perm = p) =>"
+        " power(sqrt(transpose(x; perm = p)); exponent = e) }",
+        "rule r { power(sqrt(x); exponent = e) where e != 0.0 =>"
+        " power(sqrt(x); exponent = e) + sqrt(x) - sqrt(x) }",
         # roots and divisors of a part are those of the same part
         "rule r { log(concat(x, y; axis = k)) => concat(log(x), log(y); axis = k) }",
         "rule r { transpose(select(c, log(x), y); perm = p) where rank(c) == rank(x), rank(x) == rank(y)"
