@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tensat_dl.core.words import first_line
+from tensat_dl.torch.attention import mend_attention
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -121,6 +122,7 @@ def to_onnx(
     if (inexact := next(filter(is_inexact, program.graph.nodes), None)) is not None:
         name = inexact.target._schema.name
         raise Declined(f"{name} is not exact in ONNX Runtime", _of_node(inexact))
+    mend_attention(program)
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:

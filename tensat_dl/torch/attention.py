@@ -1,0 +1,125 @@
+"""Attention as ONNX can have it. `scaled_dot_product_attention` is 0 where all keys are masked; what the exporter makes
+of it is the mean of all values there, or NaN, and it asks for four dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+
+_ATEN = torch.ops.aten
+_ATTENTION = _ATEN.scaled_dot_product_attention.default
+#: Operators whose results have elements of their first operand alone.
+_VIEWS = frozenset((_ATEN.alias, _ATEN.expand, _ATEN.slice, _ATEN.unsqueeze, _ATEN.view))
+
+
+def mend_attention(program: torch.export.ExportedProgram) -> None:
+    """Has attention in a program be 0 where all keys are masked, and take four dimensions."""
+    values = _WeightValues(program)
+    #: By mask and type: the mask in floats, and what is done to the result of attention.
+    masks: dict[Any, tuple[torch.fx.Node, tuple[Any, ...]]] = {}
+    for call in program.graph.find_nodes(op="call_function", target=_ATTENTION):
+        graph, kwargs = program.graph, dict(call.kwargs)
+        operands = [*call.args[:3], call.args[3] if len(call.args) > 3 else kwargs.pop("attn_mask", None)]
+        mask, key = operands[3], (operands[3], call.args[0].meta["val"].dtype)
+        with graph.inserting_before(call):
+            if mask is not None:
+                if key not in masks:
+                    masks[key] = _in_floats(graph, *key, values)
+                operands[3] = masks[key][0]
+            missing = max(0, 4 - call.meta["val"].dim())
+            for _ in range(missing):
+                operands[:3] = [_added(graph, _ATEN.unsqueeze.default, x, 0) for x in operands[:3]]
+            found = _added(graph, _ATTENTION, *operands, *call.args[4:], **kwargs)
+            for _ in range(missing):
+                found = _added(graph, _ATEN.squeeze.dim, found, 0)
+            if mask is not None and (after := masks[key][1]):
+                found = _added(graph, *(found if x is None else x for x in after))
+        call.target, call.args, call.kwargs = (
+            found.target,
+            found.args,
+            found.kwargs,
+        )  # outputs are known by their node
+        graph.erase_node(found)
+    program.graph_module.recompile()
+
+
+def _in_floats(
+    graph: torch.fx.Graph, mask: torch.fx.Node, dtype: Any, values: _WeightValues
+) -> tuple[torch.fx.Node, tuple[Any, ...]]:
+    """A mask that is added to scores, and the operator, with None for the result of attention, that puts zeros where
+    all keys are masked; nothing where that can't be."""
+    found = values.of(mask)
+    if mask.meta["val"].dtype != torch.bool:
+        if _is_finite_choice(mask, values) or (
+            found is not None and bool((found.amax(-1) > -torch.inf).all())
+        ):
+            return mask, ()
+        most = _added(graph, _ATEN.amax.default, mask, [-1], True)
+        return mask, (_ATEN.where.ScalarOther, _added(graph, _ATEN.ne.Scalar, most, -torch.inf), None, 0.0)
+    # Half of the lowest number: scores are added to it, and infinity times 0 is no number.
+    lowest = torch.finfo(dtype).min / 2
+    added = _added(graph, _ATEN.where.Scalar, mask, 0.0, lowest)
+    if added.meta["val"].dtype != dtype:
+        added = _added(graph, _ATEN._to_copy.default, added, dtype=dtype)
+    if found is not None and bool(found.any(-1).all()):
+        return added, ()
+    kept = _added(
+        graph, _ATEN.amax.default, _added(graph, _ATEN._to_copy.default, mask, dtype=dtype), [-1], True
+    )
+    return added, (_ATEN.mul.Tensor, None, kept)
+
+
+def _is_finite_choice(mask: torch.fx.Node, values: _WeightValues) -> bool:
+    """Whether each element of a mask is one of two finite numbers."""
+    while getattr(mask.target, "overloadpacket", None) in _VIEWS:
+        mask = mask.args[0]
+    if getattr(mask.target, "overloadpacket", None) is not _ATEN.where or len(mask.args) != 3:
+        return False
+    found = [values.of(x) if isinstance(x, torch.fx.Node) else torch.tensor(x) for x in mask.args[1:]]
+    return all(x is not None and bool(torch.isfinite(x).all()) for x in found)
+
+
+class _WeightValues:
+    """What nodes of a program compute from weights and constants alone."""
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        holders = {**program.state_dict, **program.constants}
+        self._known: dict[torch.fx.Node, Any] = {}
+        held = {
+            s.arg.name: holders.get(s.target)
+            for s in program.graph_signature.input_specs
+            if s.kind != InputKind.USER_INPUT and s.target is not None
+        }
+        for node in program.graph.find_nodes(op="placeholder"):
+            self._known[node] = held.get(node.name)
+
+    def of(self, node: torch.fx.Node) -> Any:
+        """The value of a node; None if it depends on inputs."""
+        waiting = [node]
+        while waiting:  # programs are deeper than Python's stack
+            n = waiting[-1]
+            rest = [a for a in n.all_input_nodes if a not in self._known]
+            waiting.extend(rest)
+            if not rest:
+                waiting.pop()
+                if n not in self._known:
+                    self._known[n] = self._computed(n)
+        return self._known[node]
+
+    def _computed(self, node: torch.fx.Node) -> Any:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return None
+        if any(self._known[a] is None for a in node.all_input_nodes):
+            return None
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._known.__getitem__)
+        return node.target(*args, **kwargs)
+
+
+def _added(graph: torch.fx.Graph, op: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
+    """A new node, of which is known what PyTorch would know of it."""
+    node: torch.fx.Node = graph.call_function(op, args, kwargs)
+    given, named = torch.fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+    node.meta["val"] = op(*given, **named)
+    return node

@@ -1,0 +1,84 @@
+"""Attention whose keys may all be masked, where PyTorch computes 0, and attention of other than four dimensions."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import tensat_dl.torch  # noqa: E402
+from tensat_dl.torch import FallbackWarning  # noqa: E402
+
+from .models import QUICK  # noqa: E402
+
+
+class Attention(nn.Module):
+    def __init__(self, mask: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        y, mask = torch.tanh(x), self.mask if mask is None else mask
+        return nn.functional.scaled_dot_product_attention(y, y * 2, x, mask)
+
+
+def causal(padded: int) -> torch.Tensor:
+    """A mask of five places, the first of which are padded: they see nothing."""
+    return torch.ones(5, 5, dtype=torch.bool).tril() & (torch.arange(5) >= padded)
+
+
+def floats(mask: torch.Tensor, masked: float) -> torch.Tensor:
+    return torch.where(mask, 0.25, masked)
+
+
+@pytest.mark.parametrize(
+    "masked", [None, -torch.inf, torch.finfo(torch.float32).min], ids=["bool", "inf", "min"]
+)
+@pytest.mark.parametrize("padded", [0, 2])
+def test_places_that_see_nothing(masked: float | None, padded: int) -> None:
+    """Whether the example is padded, or other inputs are."""
+    module = Attention().eval()
+    masks = [causal(n)[None, None].expand(2, 1, 5, 5) for n in (padded, 2 - padded, 5)]
+    given = [(torch.randn(2, 3, 5, 4), m if masked is None else floats(m, masked)) for m in masks]
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(module, given[0], **QUICK)
+        for inputs in given:
+            torch.testing.assert_close(fast(*inputs), module(*inputs), rtol=1e-4, atol=1e-5)
+    assert fast.called != "module"
+
+
+@pytest.mark.parametrize("dims", [2, 3, 4])
+@pytest.mark.parametrize(
+    "mask",
+    [None, causal(0), causal(2), floats(causal(0), -torch.inf)],
+    ids=["none", "causal", "padded", "floats"],
+)
+def test_dimensions_and_masks_that_are_known(dims: int, mask: torch.Tensor | None) -> None:
+    module, shape = Attention(mask).eval(), (2, 3, 5, 4)[4 - dims :]
+    fast = tensat_dl.torch.optimize(module, (torch.randn(shape),), **QUICK)
+    assert not fast.declined
+    ops = {n.op_type for n in fast._prepared.models["exported"][""].graph}
+    assert "IsNaN" not in ops
+    assert ("Softmax" in ops) and ("Where" not in ops)
+    x = torch.randn(shape)
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_are_open() -> None:
+    n = torch.export.Dim("n", min=2, max=64)
+    module, shapes = Attention().eval(), {"x": {2: n}, "mask": {2: n, 3: n}}
+
+    def call(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(2, 3, size, 4), (torch.rand(2, 1, size, size) > 0.5) & (torch.rand(size, 1) > 0.3)
+
+    fast = tensat_dl.torch.optimize(module, call(5), dynamic_shapes=shapes, **QUICK)
+    assert fast.called != "module"
+    for size in (3, 9):
+        given = call(size)
+        torch.testing.assert_close(fast(*given), module(*given), rtol=1e-4, atol=1e-5)
