@@ -1,5 +1,5 @@
-"""Attention as ONNX can have it. `scaled_dot_product_attention` is 0 where all keys are masked; what the exporter makes
-of it is the mean of all values there, or NaN, and it asks for four dimensions."""
+"""Attention as ONNX can have it. `scaled_dot_product_attention` is 0 where all keys are masked; a translation gives
+the mean of all values there, or NaN, and asks for four dimensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind
 _ATEN = torch.ops.aten
 _ATTENTION = _ATEN.scaled_dot_product_attention.default
 #: Operators whose results have elements of their first operand alone.
-_VIEWS = frozenset((_ATEN.alias, _ATEN.expand, _ATEN.slice, _ATEN.unsqueeze, _ATEN.view))
+_VIEWS = frozenset((_ATEN.alias, _ATEN.expand, _ATEN.slice, _ATEN.unsqueeze, _ATEN.view, _ATEN.reshape))
 
 
 def mend_attention(program: torch.export.ExportedProgram) -> None:
@@ -42,6 +42,8 @@ def mend_attention(program: torch.export.ExportedProgram) -> None:
             found.kwargs,
         )  # outputs are known by their node
         graph.erase_node(found)
+    for view in program.graph.find_nodes(op="call_function", target=_ATEN.view.default) if masks else ():
+        view.target = _ATEN.reshape.default  # results lie in another order in memory
     program.graph_module.recompile()
 
 

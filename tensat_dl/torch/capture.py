@@ -27,6 +27,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from tensat_dl.core.words import first_line
 from tensat_dl.torch.attention import mend_attention
+from tensat_dl.torch.encoders import encoders_as_called
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -58,7 +59,7 @@ def captured(
     of their form."""
     args, kwargs = _each_by_itself(args, kwargs)
     try:
-        with quiet():
+        with quiet(), encoders_as_called(module):
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UserError as e:
         if e.error_type is UserErrorType.INVALID_INPUT and dynamic_shapes is not None:

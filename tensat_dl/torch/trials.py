@@ -222,9 +222,9 @@ def _like(x: torch.Tensor, shape: Sequence[int], normal: bool, generator: torch.
     count = prod(shape)
     if not count or not x.numel():
         return x.new_zeros(shape)
-    if not x.dtype.is_floating_point and bool(((x == 0) | (x == 1)).all()):
+    if bool(torch.isinf(x).any() if x.dtype.is_floating_point else ((x == 0) | (x == 1)).all()):
         return _rows(x, shape, generator)
-    if normal and x.dtype.is_floating_point and bool(torch.isfinite(x).all()):
+    if normal and _all_finite(x):
         spread = float(x.double().std(unbiased=False)) or 1.0
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
         return (drawn * spread + x.double().mean()).to(x.dtype)
@@ -253,10 +253,10 @@ def _rows(x: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> 
 
 
 def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
-    """The same with larger floats."""
+    """The same with larger floats. What is infinite is a mask, and stays."""
     for sign in (1, -1):
-        yield [x * (sign * WIDE) if _has_floats(x) else x for x in leaves]
-        yield [x * (sign * max(WIDE, FAR / _largest(x))) if _has_floats(x) else x for x in leaves]
+        yield [x * (sign * WIDE) if _all_finite(x) else x for x in leaves]
+        yield [x * (sign * max(WIDE, FAR / _largest(x))) if _all_finite(x) else x for x in leaves]
 
 
 def _nudged(x: torch.Tensor) -> torch.Tensor:
@@ -265,6 +265,10 @@ def _nudged(x: torch.Tensor) -> torch.Tensor:
 
 def _has_floats(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.dtype.is_floating_point
+
+
+def _all_finite(x: Any) -> bool:
+    return _has_floats(x) and bool(torch.isfinite(x).all())
 
 
 def _largest(x: torch.Tensor) -> float:
