@@ -15,6 +15,7 @@ import torch
 
 from tensat_dl.torch import FallbackWarning, Optimized, optimize
 from tensat_dl.torch.cut import Closed
+from tensat_dl.torch.numbers import numbers_in, with_numbers
 from tensat_dl.torch.open_graphs import OpenSizes
 from tensat_dl.torch.optimized import warn_once
 from tensat_dl.torch.places import OutputPlace, placed, places_of
@@ -48,6 +49,9 @@ class OptimizedFx:
         #: Sizes that are left open, and which of them are equal where no model is made for all.
         self._open = OpenSizes.of(graph)
         self._closed: set[tuple[int, ...]] = set()
+        #: The positions of numbers, and whether models are made for their values: `torch.export` takes factors that
+        #: it does not know, and not the epsilon of a norm.
+        self._numbers, self._by_value = numbers_in(graph), False
         self._said: set[str] = set()
         #: By the weights: these, the number of the last call with them, and what was made for them, by other inputs.
         self._made: dict[tuple[int, ...], tuple[list[Any], int, dict[tuple[Any, ...], Optimized]]] = {}
@@ -67,9 +71,12 @@ class OptimizedFx:
         opened, key = self._open, tuple[Any, ...]()
         if opened is not None and (key := opened.equal(inputs)) in self._closed:
             opened = None
-        given = tuple(inputs[i] for i in self._others if opened is None or i not in opened.numbers)
+        values = {i: inputs[i].item() for i in self._numbers} if self._by_value else {}
+        known_there = {*values, *(opened.numbers if opened is not None else ())}
+        given = tuple(inputs[i] for i in self._others if i not in known_there)
         if opened is None:
             key = tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in given)
+        equal, key = key, (*key, *map(repr, values.values()))  # 0 and -0 are two numbers
         fast = known.get(key)
         if fast is None:
             if len(known) == MOST_SHAPES:
@@ -77,9 +84,12 @@ class OptimizedFx:
                     f"it was optimized for {MOST_SHAPES} combinations of shapes, and this is another one"
                 )
                 return self._graph(*inputs)
-            fast = self._optimized(given, weights, key, opened)
-            if opened is not None and fast.declined:
-                self._closed.add(key)
+            fast = self._optimized(given, weights, equal, opened, values)
+            if fast.declined and self._numbers and not self._by_value:
+                self._by_value = True
+                return self(*inputs)
+            if fast.declined and opened is not None:
+                self._closed.add(equal)
                 return self(*inputs)
             known[key] = fast
         elif not self._options.get("frozen") and not fast.declined and fast.stale:
@@ -90,17 +100,29 @@ class OptimizedFx:
         return placed(outputs, opened.places(inputs) if opened else self._places_of(inputs, outputs))
 
     def _optimized(
-        self, given: tuple[Any, ...], weights: list[Any], equal: tuple[Any, ...], opened: OpenSizes | None
+        self,
+        given: tuple[Any, ...],
+        weights: list[Any],
+        equal: tuple[Any, ...],
+        opened: OpenSizes | None,
+        values: Mapping[int, float],
     ) -> Optimized:
-        """The graph with its weights, for the sizes of these inputs; where they are open, for all of which the same
-        ones are ``equal``."""
-        own = dict(zip(self._weights, weights, strict=True))
-        if opened is None:
-            return optimize(Closed(self._graph, own), given, **self._options)
-        shapes = [opened.dynamic_shapes(i) for i in self._others if i not in opened.numbers]
-        closed = Closed(self._graph, own, opened.numbers, opened.pairs(equal))
-        with warnings.catch_warnings():  # if this is declined, there is another way
-            warnings.simplefilter("ignore", FallbackWarning)
+        """The graph with its weights and the values of numbers, for the sizes of these inputs; where they are open,
+        for all of which the same ones are ``equal``."""
+        own = {
+            **dict(zip(self._weights, weights, strict=True)),
+            **{i: torch.tensor(values[i]) for i in values},
+        }
+        graph = with_numbers(self._graph, values) if values else self._graph
+        with warnings.catch_warnings():
+            if opened is not None or (
+                self._numbers and not values
+            ):  # if it is declined, there is another way
+                warnings.simplefilter("ignore", FallbackWarning)
+            if opened is None:
+                return optimize(Closed(graph, own), given, **self._options)
+            shapes = [opened.dynamic_shapes(i) for i in self._others if i not in {*values, *opened.numbers}]
+            closed = Closed(graph, own, opened.numbers, opened.pairs(equal))
             return optimize(closed, given, dynamic_shapes={"given": tuple(shapes)}, **self._options)
 
     def _places_of(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[OutputPlace | None]:

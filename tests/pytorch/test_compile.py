@@ -158,6 +158,31 @@ def test_sizes_that_are_equal_by_chance(made: list[Optimized]) -> None:
     assert len(made) <= 3
 
 
+class Normed(torch.nn.Module):
+    """The epsilon of a norm is a number of the module, and so is the factor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.factor = torch.nn.LayerNorm(8), 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.norm(x)) * self.factor
+
+
+def test_numbers_that_are_left_open(made: list[Optimized]) -> None:
+    module = Normed().eval()
+    fast = torch.compile(module, backend="tensat", options=QUICK, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for n, eps, factor in ((4, 1e-5, 0.5), (5, 1e-5, 0.5), (5, 0.1, 0.5), (6, 0.1, 0.0), (6, 0.1, -0.0)):
+            module.norm.eps, module.factor = eps, factor
+            x = torch.randn(n, 8) / 4
+            y, expected = fast(x), module(x)
+            torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
+            assert torch.equal(y.signbit(), expected.signbit())
+    assert len([f for f in made if not f.declined]) <= 4
+
+
 def test_gradients(made: list[Optimized]) -> None:
     module = joined()
     fast = torch.compile(module, backend=backend.tensat, options=QUICK)
