@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,36 +16,70 @@ from tensat_dl.torch.places import OutputPlace
 Place = tuple[int, int]
 
 
+class OpenPlace(NamedTuple):
+    """As `OutputPlace`, with expressions of symbols."""
+
+    strides: tuple[Extent, ...]
+    memory: object
+    size: Extent
+    offset: Extent
+
+    @classmethod
+    def of(cls, x: torch.Tensor, shared: bool) -> OpenPlace | None:
+        """That of an output; None if it is contiguous for sure, and does not share memory with others."""
+        if shared:
+            size, offset = extents([x.untyped_storage().nbytes() // x.element_size(), x.storage_offset()])
+            return cls(extents(x.stride()), _memory_of(x), size, offset)
+        strides = _other_strides(x)
+        return None if strides is None else cls(strides, None, 0, 0)
+
+    def at(self, sizes: dict[Extent, int]) -> OutputPlace | None:
+        """Where it lies for such sizes of symbols; None if that depends on others."""
+        strides = tuple(size_of(d, sizes) for d in self.strides)
+        size, offset = size_of(self.size, sizes), size_of(self.offset, sizes)
+        if size is None or offset is None or None in strides:
+            return None
+        return OutputPlace(tuple(d or 0 for d in strides), self.memory, size, offset)
+
+
 @dataclass(frozen=True)
 class OpenSizes:
     """``numbers`` are inputs that are sizes: by position, where a tensor has each. ``symbols`` has where tensors have
-    what is a symbol alone, ``shapes`` those of tensors, by position, and ``strides`` those of outputs that are not
-    contiguous at all sizes, else None; open ones are expressions of symbols."""
+    what is a symbol alone, ``shapes`` those of tensors, by position. ``outputs`` has where those lie that are not
+    contiguous at all sizes, or share memory with others, else None; what is open are expressions of symbols."""
 
     numbers: Mapping[int, Place]
     symbols: Mapping[Extent, Place]
     shapes: Mapping[int, tuple[Extent, ...]]
-    strides: Sequence[tuple[Extent, ...] | None]
+    outputs: Sequence[OpenPlace | None]
 
     @classmethod
     def of(cls, graph: torch.fx.GraphModule) -> OpenSizes | None:
         """Those of a graph that TorchDynamo traced; None if there are none, or if a number is no size, or outputs
-        share memory or have strides that depend on values."""
+        share memory with inputs or, of another type, with one another, or lie as values have it."""
         inputs = [_value(n) for n in graph.graph.find_nodes(op="placeholder")]
         shapes = {i: extents(x.shape) for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
         places = {d: (i, axis) for i, shape in shapes.items() for axis, d in enumerate(shape)}
         symbols = {d: place for d, place in places.items() if getattr(d, "is_symbol", False)}
         numbers = {i: x.node.expr for i, x in enumerate(inputs) if isinstance(x, torch.SymInt)}
         outputs = [_value(x) for x in graph.graph.output_node().args[0]]
-        made = [x.untyped_storage()._cdata for x in outputs if isinstance(x, torch.Tensor)]
-        given = {x.untyped_storage()._cdata for x in inputs if isinstance(x, torch.Tensor)}
-        shared = len({*made} - given) < len(made)
-        if not symbols or shared or any(d not in places for d in numbers.values()):
+        made = Counter(_memory_of(x) for x in outputs if isinstance(x, torch.Tensor))
+        given = {_memory_of(x) for x in inputs if isinstance(x, torch.Tensor)}
+        types = {(_memory_of(x), x.dtype) for x in outputs if isinstance(x, torch.Tensor)}
+        if (
+            not symbols
+            or given & {*made}
+            or len(types) > len(made)
+            or any(d not in places for d in numbers.values())
+        ):
             return None
-        strides = [_other_strides(x) if isinstance(x, torch.Tensor) else None for x in outputs]
-        if any(size_of(d, dict.fromkeys(symbols, 1)) is None for s in strides if s is not None for d in s):
-            return None  # they depend on values
-        return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, strides)
+        found = [
+            OpenPlace.of(x, shared=made[_memory_of(x)] > 1) if isinstance(x, torch.Tensor) else None
+            for x in outputs
+        ]
+        if any(place.at(dict.fromkeys(symbols, 1)) is None for place in found if place is not None):
+            return None  # it depends on values
+        return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, found)
 
     def dynamic_shapes(self, position: int) -> dict[int, Any]:
         """The open dimensions of an input, as `torch.export.export` takes them."""
@@ -64,16 +99,17 @@ class OpenSizes:
 
     def places(self, inputs: Sequence[Any]) -> list[OutputPlace | None]:
         """Where the outputs of a call lie: what TorchDynamo compiles beside the graph rests on their strides."""
-        if not any(self.strides):
-            return [None] * len(self.strides)
+        if not any(self.outputs):
+            return [None] * len(self.outputs)
         sizes = self._sizes(inputs)
-        return [
-            None if strides is None else OutputPlace(tuple(int(size_of(d, sizes) or 0) for d in strides))
-            for strides in self.strides
-        ]
+        return [place and place.at(sizes) for place in self.outputs]
 
     def _sizes(self, inputs: Sequence[Any]) -> dict[Extent, int]:
         return {d: inputs[i].shape[axis] for d, (i, axis) in self.symbols.items()}
+
+
+def _memory_of(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
 
 
 def _value(x: Any) -> Any:

@@ -183,6 +183,26 @@ def test_numbers_that_are_left_open(made: list[Optimized]) -> None:
     assert len([f for f in made if not f.declined]) <= 4
 
 
+def test_outputs_share_memory_where_sizes_are_open(made: list[Optimized]) -> None:
+    def outputs(x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2
+        return y, y[:, 1:].t(), x * 3, y[1:].unsqueeze(0)
+
+    def written(x: torch.Tensor) -> Any:
+        y, right, other, below = outputs(x)
+        torch._dynamo.graph_break()
+        right.add_(1)
+        below.mul_(3)
+        return y, right, other, below
+
+    compiled = torch.compile(written, backend="tensat", options=QUICK, dynamic=True)
+    with torch.no_grad():
+        for shape in ((3, 4), (5, 6), (9, 3)):
+            x = torch.randn(*shape)
+            torch.testing.assert_close(compiled(x), written(x))
+    assert [f.called != "module" for f in made if not f.declined] == [True]
+
+
 def test_gradients(made: list[Optimized]) -> None:
     module = joined()
     fast = torch.compile(module, backend=backend.tensat, options=QUICK)
