@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 #: Code that is not the user's.
-_TORCH, _OURS = Path(torch.__file__).parent, Path(__file__).parent
+_TORCH, _OURS, _PYTHON = Path(torch.__file__).parent, Path(__file__).parent, Path(logging.__file__).parents[1]
 #: What torch says while it exports is in the error that it raises, or of no use to the user.
 _LOGGERS = ("torch.onnx", "torch.export", "torch._export", "torch.fx.experimental.symbolic_shapes")
 #: With any of these values an operator that may draw at random does not.
@@ -258,7 +258,8 @@ def is_users(frame: FrameType) -> bool:
 
 def _of_users(file: str) -> bool:
     path = Path(file)
-    return path.exists() and _TORCH not in path.parents and _OURS not in path.parents
+    of_python = _PYTHON in path.parents and "site-packages" not in path.parts
+    return path.exists() and not of_python and _TORCH not in path.parents and _OURS not in path.parents
 
 
 @contextmanager

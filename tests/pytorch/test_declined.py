@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -29,6 +30,13 @@ class Noisy(nn.Module):
 class Branching(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.sum() > 0 else x  # branching
+
+
+class Averages(nn.Module):
+    """What is raised is raised in Python's own code."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + fmean([x.sum()])  # averages
 
 
 class WritesToInput(nn.Module):
@@ -115,6 +123,7 @@ def line_of(comment: str) -> int:
         (nn.Sequential(nn.BatchNorm1d(4)), r"buffer or parameter 0.running_mean; .* call model.eval"),
         (Noisy(), rf"aten::rand_like draws at random, at .*{HERE}:{line_of('noisy')}, in forward"),
         (Branching(), rf"can't capture the module: .*{HERE}:{line_of('branching')}, in forward"),
+        (Averages(), rf"can't capture the module: .*{HERE}:{line_of('averages')}, in forward"),
         (WritesToInput(), "writes to its input x"),
         (Counts(), "buffer or parameter calls"),
         (Saturates(), "output 0 is not finite where the module's is, for large inputs"),
