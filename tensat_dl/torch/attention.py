@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.export.graph_signature import InputKind
+
+from tensat_dl.torch.constants import WeightValues
 
 _ATEN = torch.ops.aten
 _ATTENTION = _ATEN.scaled_dot_product_attention.default
@@ -16,7 +17,7 @@ _VIEWS = frozenset((_ATEN.alias, _ATEN.expand, _ATEN.slice, _ATEN.unsqueeze, _AT
 
 def mend_attention(program: torch.export.ExportedProgram) -> None:
     """Has attention in a program be 0 where all keys are masked, and take four dimensions."""
-    values = _WeightValues(program)
+    values = WeightValues(program)
     #: By mask and type: the mask in floats, and what is done to the result of attention.
     masks: dict[Any, tuple[torch.fx.Node, tuple[Any, ...]]] = {}
     for call in program.graph.find_nodes(op="call_function", target=_ATTENTION):
@@ -48,7 +49,7 @@ def mend_attention(program: torch.export.ExportedProgram) -> None:
 
 
 def _in_floats(
-    graph: torch.fx.Graph, mask: torch.fx.Node, dtype: Any, values: _WeightValues
+    graph: torch.fx.Graph, mask: torch.fx.Node, dtype: Any, values: WeightValues
 ) -> tuple[torch.fx.Node, tuple[Any, ...]]:
     """A mask that is added to scores, and the operator, with None for the result of attention, that puts zeros where
     all keys are masked; nothing where that can't be."""
@@ -73,7 +74,7 @@ def _in_floats(
     return added, (_ATEN.mul.Tensor, None, kept)
 
 
-def _is_finite_choice(mask: torch.fx.Node, values: _WeightValues) -> bool:
+def _is_finite_choice(mask: torch.fx.Node, values: WeightValues) -> bool:
     """Whether each element of a mask is one of two finite numbers."""
     while getattr(mask.target, "overloadpacket", None) in _VIEWS:
         mask = mask.args[0]
@@ -81,42 +82,6 @@ def _is_finite_choice(mask: torch.fx.Node, values: _WeightValues) -> bool:
         return False
     found = [values.of(x) if isinstance(x, torch.fx.Node) else torch.tensor(x) for x in mask.args[1:]]
     return all(x is not None and bool(torch.isfinite(x).all()) for x in found)
-
-
-class _WeightValues:
-    """What nodes of a program compute from weights and constants alone."""
-
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
-        holders = {**program.state_dict, **program.constants}
-        self._known: dict[torch.fx.Node, Any] = {}
-        held = {
-            s.arg.name: holders.get(s.target)
-            for s in program.graph_signature.input_specs
-            if s.kind != InputKind.USER_INPUT and s.target is not None
-        }
-        for node in program.graph.find_nodes(op="placeholder"):
-            self._known[node] = held.get(node.name)
-
-    def of(self, node: torch.fx.Node) -> Any:
-        """The value of a node; None if it depends on inputs."""
-        waiting = [node]
-        while waiting:  # programs are deeper than Python's stack
-            n = waiting[-1]
-            rest = [a for a in n.all_input_nodes if a not in self._known]
-            waiting.extend(rest)
-            if not rest:
-                waiting.pop()
-                if n not in self._known:
-                    self._known[n] = self._computed(n)
-        return self._known[node]
-
-    def _computed(self, node: torch.fx.Node) -> Any:
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return None
-        if any(self._known[a] is None for a in node.all_input_nodes):
-            return None
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._known.__getitem__)
-        return node.target(*args, **kwargs)
 
 
 def _added(graph: torch.fx.Graph, op: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:

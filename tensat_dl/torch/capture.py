@@ -27,6 +27,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from tensat_dl.core.words import first_line
 from tensat_dl.torch.attention import mend_attention
+from tensat_dl.torch.constants import compute_ahead
 from tensat_dl.torch.encoders import encoders_as_called
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def to_onnx(
 ) -> ir.Model:
     """The ONNX model of a program. It has those outputs, given by position and argument, that are asked for;
     ``translations`` are those of `torch.onnx.export` for custom operators. Raises `Declined`."""
+    compute_ahead(program, is_inexact)
     if (inexact := next(filter(is_inexact, program.graph.nodes), None)) is not None:
         name = inexact.target._schema.name
         raise Declined(f"{name} is not exact in ONNX Runtime", _of_node(inexact))

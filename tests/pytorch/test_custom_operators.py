@@ -172,3 +172,31 @@ def test_operators_without_an_exact_translation_are_left_to_pytorch(
         assert fast.called == "optimized"
         for ours, theirs in zip(fast(other), module(other), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0.0)
+
+
+class Places(nn.Module):  # type: ignore[misc]
+    """A code of places, which depends on weights alone, by operators that are left to PyTorch elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.rand(8) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        step = 10 ** torch.div(torch.arange(8.0), 3, rounding_mode="floor")
+        return torch.tanh(x) / step + torch.log1p(self.rates)
+
+
+def test_what_depends_on_weights_alone_is_computed_ahead() -> None:
+    """Then there is one model, which may have open dimensions."""
+    module, rows = Places().eval(), torch.export.Dim("rows", min=1, max=64)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(
+            module, (torch.randn(4, 8),), dynamic_shapes={"x": {0: rows}}, **QUICK
+        )
+        for n in (4, 9):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(fast(x), module(x))
+            module.rates.mul_(3)
+            fast.refresh()
+    assert fast.called != "module"
