@@ -3,6 +3,7 @@ the mean of all values there, or NaN, and asks for four dimensions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,17 +25,16 @@ def mend_attention(program: torch.export.ExportedProgram) -> None:
         graph, kwargs = program.graph, dict(call.kwargs)
         operands = [*call.args[:3], call.args[3] if len(call.args) > 3 else kwargs.pop("attn_mask", None)]
         mask, key = operands[3], (operands[3], call.args[0].meta["val"].dtype)
+        if not _can_have_four_dims(call, mask):
+            continue
         with graph.inserting_before(call):
             if mask is not None:
                 if key not in masks:
                     masks[key] = _in_floats(graph, *key, values)
                 operands[3] = masks[key][0]
-            missing = max(0, 4 - call.meta["val"].dim())
-            for _ in range(missing):
-                operands[:3] = [_added(graph, _ATEN.unsqueeze.default, x, 0) for x in operands[:3]]
+            operands[:3] = [_in_four_dims(graph, x) for x in operands[:3]]
             found = _added(graph, _ATTENTION, *operands, *call.args[4:], **kwargs)
-            for _ in range(missing):
-                found = _added(graph, _ATEN.squeeze.dim, found, 0)
+            found = _as_before(graph, found, call.meta["val"].shape)
             if mask is not None and (after := masks[key][1]):
                 found = _added(graph, *(found if x is None else x for x in after))
         call.target, call.args, call.kwargs = (
@@ -46,6 +46,36 @@ def mend_attention(program: torch.export.ExportedProgram) -> None:
     for view in program.graph.find_nodes(op="call_function", target=_ATEN.view.default) if masks else ():
         view.target = _ATEN.reshape.default  # results lie in another order in memory
     program.graph_module.recompile()
+
+
+def _can_have_four_dims(call: torch.fx.Node, mask: torch.fx.Node | None) -> bool:
+    """Whether the dimensions before the last three can be one, which is so if none of them matters to the mask, and
+    can be had again."""
+    shapes = [x.meta["val"].shape for x in call.args[:3]]
+    leading = shapes[0][:-3]
+    return len(leading) < 2 or (
+        (mask is None or mask.meta["val"].dim() < 4)
+        and all(s[:-3] == leading for s in shapes)
+        and sum(not isinstance(n, int) for n in leading) < 2
+    )
+
+
+def _in_four_dims(graph: torch.fx.Graph, x: torch.fx.Node) -> torch.fx.Node:
+    """An operand of attention with other leading dimensions, on which only a mask of as many depends."""
+    for _ in range(4 - x.meta["val"].dim()):
+        x = _added(graph, _ATEN.unsqueeze.default, x, 0)
+    more = x.meta["val"].dim() - 4
+    return _added(graph, _ATEN.flatten.using_ints, x, 0, more) if more > 0 else x
+
+
+def _as_before(graph: torch.fx.Graph, found: torch.fx.Node, shape: Sequence[Any]) -> torch.fx.Node:
+    """The result with the leading dimensions that attention had."""
+    for _ in range(4 - len(shape)):
+        found = _added(graph, _ATEN.squeeze.dim, found, 0)
+    if len(shape) > 4:
+        leading = [n if isinstance(n, int) else -1 for n in shape[:-3]]
+        found = _added(graph, _ATEN.unflatten.int, found, 0, leading)
+    return found
 
 
 def _in_floats(

@@ -52,14 +52,14 @@ def test_places_that_see_nothing(masked: float | None, padded: int) -> None:
     assert fast.called != "module"
 
 
-@pytest.mark.parametrize("dims", [2, 3, 4])
+@pytest.mark.parametrize("dims", [2, 3, 4, 5])
 @pytest.mark.parametrize(
     "mask",
     [None, causal(0), causal(2), floats(causal(0), -torch.inf)],
     ids=["none", "causal", "padded", "floats"],
 )
 def test_dimensions_and_masks_that_are_known(dims: int, mask: torch.Tensor | None) -> None:
-    module, shape = Attention(mask).eval(), (2, 3, 5, 4)[4 - dims :]
+    module, shape = Attention(mask).eval(), (2, 2, 3, 5, 4)[5 - dims :]
     fast = tensat_dl.torch.optimize(module, (torch.randn(shape),), **QUICK)
     assert not fast.declined
     ops = {n.op_type for n in fast._prepared.models["exported"][""].graph}
