@@ -53,6 +53,14 @@ class Declined(Exception):
         super().__init__(f"{reason}, at {place}" if place else reason)
 
 
+class Untranslated(Declined):
+    """The exporter has no translation of an operator of a program."""
+
+    def __init__(self, reason: str, node: torch.fx.Node) -> None:
+        super().__init__(reason, _of_node(node))
+        self.operator = node.target
+
+
 def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None
 ) -> torch.export.ExportedProgram:
@@ -138,7 +146,10 @@ def to_onnx(
         while first.__cause__ is not None:
             first = first.__cause__
         reason = f"torch.onnx.export can't translate the module: {first_line(first)}"
-        raise Declined(reason, _named_in(str(first), program)) from None
+        named = _named_in(str(first), program)
+        if named is not None and "No ONNX function found" in reason:
+            raise Untranslated(reason, named) from None
+        raise Declined(reason, _of_node(named) if named is not None else "") from None
     model: ir.Model = exported.model
     return model
 
@@ -230,12 +241,14 @@ def _raised_at(error: BaseException) -> str:
     return _last(places)
 
 
-def _named_in(message: str, program: torch.export.ExportedProgram) -> str:
-    """The line that made the first node whose operator the message names."""
-    for node in program.graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and repr(node.target) in message:
-            return _of_node(node)
-    return ""
+def _named_in(message: str, program: torch.export.ExportedProgram) -> torch.fx.Node | None:
+    """The first node whose operator the message names, or one that is made of it, as `linalg_inv_ex` is of
+    `linalg_inv`."""
+    nodes = [n for n in program.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    exact = next((n for n in nodes if repr(n.target) in message), None)
+    _, _, name = message.partition("(op='aten.")
+    parts = [n for n in nodes if n.target.overloadpacket.__name__ in name.partition("'")[0]]
+    return exact or next(iter(parts), None)
 
 
 def _of_node(node: torch.fx.Node) -> str:

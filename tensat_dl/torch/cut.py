@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,10 +21,22 @@ Replaced = Callable[[torch.nn.Module, tuple[Any, ...]], Callable[..., Any] | Non
 _OWN = ("aten", "prims", "prim")
 
 
-def left_operators(program: torch.export.ExportedProgram, known: Collection[object]) -> list[str]:
-    """The names of a program's operators that are left to PyTorch; known are the custom ones that are not."""
-    found = [n.target for n in program.graph.nodes if _is_left(n, known)]
-    return list(dict.fromkeys(op._schema.name for op in found))
+@dataclass(frozen=True)
+class LeftToPyTorch:
+    """Which operators are left to PyTorch: those without a translation, or without an exact one, and custom ones but
+    for those that are ``known``."""
+
+    known: Collection[object]
+    untranslated: object = None
+
+    def has(self, node: torch.fx.Node) -> bool:
+        """Whether the operator of a node is left."""
+        untranslated = self.untranslated is not None and node.target is self.untranslated
+        return untranslated or _is_custom(node, self.known) or is_inexact(node)
+
+    def names(self, program: torch.export.ExportedProgram) -> list[str]:
+        """The names of a program's operators that are left."""
+        return list(dict.fromkeys(n.target._schema.name for n in program.graph.nodes if self.has(n)))
 
 
 def has_custom_operators(program: torch.export.ExportedProgram) -> bool:
@@ -40,14 +53,14 @@ class CutModel:
     def __init__(
         self,
         program: torch.export.ExportedProgram,
-        known: Collection[object],
+        left: LeftToPyTorch,
         example: Sequence[Any],
         inputs: CallInputs,
         outputs: CallOutputs,
         replaced: Replaced,
     ) -> None:
         self._calls, self._results = inputs, outputs
-        level = _levels(program, known)
+        level = _levels(program, left)
         whole = split_module(program.graph_module, None, level.__getitem__)
         holders = {**program.state_dict, **program.constants}
         held = {
@@ -60,7 +73,7 @@ class CutModel:
             (held[n.target], None) if n.target in held else (None, inputs.names.index(n.target))
             for n in whole.graph.find_nodes(op="placeholder")
         ]
-        parts = _ReplacesParts(whole, held, known, replaced)
+        parts = _ReplacesParts(whole, held, left, replaced)
         parts.run(*self._arguments(example))
         #: How many parts there are, and how many of them were replaced.
         self.parts, self.replaced = parts.count, len(parts.found)
@@ -122,10 +135,10 @@ class _ReplacesParts(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a program that is cut, and has its parts replaced on the way, where their inputs are known."""
 
     def __init__(
-        self, whole: Any, held: Mapping[str, torch.Tensor], known: Collection[object], replaced: Replaced
+        self, whole: Any, held: Mapping[str, torch.Tensor], left: LeftToPyTorch, replaced: Replaced
     ) -> None:
         super().__init__(whole)
-        self._held, self._known, self._replaced = held, known, replaced
+        self._held, self._left, self._replaced = held, left, replaced
         self.count = 0
         #: By the name of a part: what runs in its place, and which of its operands that takes.
         self.found: dict[str, tuple[Callable[..., Any], list[int]]] = {}
@@ -134,7 +147,7 @@ class _ReplacesParts(torch.fx.Interpreter):  # type: ignore[misc]
         found = super().run_node(n)
         if n.op == "call_module":
             part = self.fetch_attr(str(n.target))
-            if not any(_is_left(inner, self._known) for inner in part.graph.nodes):
+            if not any(self._left.has(inner) for inner in part.graph.nodes):
                 self.count += 1
                 weights = {i: self._held[a.target] for i, a in enumerate(n.args) if a.target in self._held}
                 taken = [i for i in range(len(n.args)) if i not in weights]
@@ -161,16 +174,12 @@ def _is_custom(node: torch.fx.Node, known: Collection[object]) -> bool:
     return isinstance(op, torch._ops.OpOverload) and op.namespace not in _OWN and op not in known
 
 
-def _is_left(node: torch.fx.Node, known: Collection[object]) -> bool:
-    return _is_custom(node, known) or is_inexact(node)
-
-
-def _levels(program: torch.export.ExportedProgram, known: Collection[object]) -> dict[torch.fx.Node, int]:
+def _levels(program: torch.export.ExportedProgram, left: LeftToPyTorch) -> dict[torch.fx.Node, int]:
     """The part of each node, a number that never falls along the edges: odd for those that are left, else even."""
     found: dict[torch.fx.Node, int] = {}
     for node in program.graph.nodes:
         level = max((found[i] for i in node.all_input_nodes), default=0)
         if node.target is not operator.getitem:  # which stays with the operator whose results it takes
-            level += (level % 2 == 0) if _is_left(node, known) else (level % 2 == 1)
+            level += (level % 2 == 0) if left.has(node) else (level % 2 == 1)
         found[node] = level
     return found

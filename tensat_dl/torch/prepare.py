@@ -27,8 +27,8 @@ from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes
 from tensat_dl.torch.answers import KeptAnswer, answer
 from tensat_dl.torch.bound import BoundModel, BySize
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
-from tensat_dl.torch.capture import Declined, captured, functional, to_onnx
-from tensat_dl.torch.cut import CutModel, has_custom_operators, left_operators
+from tensat_dl.torch.capture import Declined, Untranslated, captured, functional, to_onnx
+from tensat_dl.torch.cut import CutModel, LeftToPyTorch, has_custom_operators
 from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
 from tensat_dl.torch.weights import WeightsAsTheyWere
 
@@ -110,10 +110,11 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
     try:
         model = to_onnx(program, outputs.asked, asked.translations)
-    except Declined:
-        if inputs.open or not left_operators(program, asked.translations or ()):
+    except Declined as e:
+        left = LeftToPyTorch(asked.translations or (), e.operator if isinstance(e, Untranslated) else None)
+        if inputs.open or not left.names(program):
             raise
-        return _cut(asked, weights, program, inputs, outputs, expected)
+        return _cut(asked, left, weights, program, inputs, outputs, expected)
     contest = _Contest(asked, weights, expected)
     notes: list[str] = []
     found: KeptAnswer | None = None
@@ -158,6 +159,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
 
 def _cut(
     asked: Asked,
+    left: LeftToPyTorch,
     weights: WeightsAsTheyWere,
     program: torch.export.ExportedProgram,
     inputs: CallInputs,
@@ -166,13 +168,12 @@ def _cut(
 ) -> Prepared:
     """The faster of a module with operators that are left to PyTorch and its program whose parts between them have
     models. Raises `Declined` if no part has one."""
-    known = asked.translations or ()
 
     def replaced(part: torch.nn.Module, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         return prepare(Asked(part, (args, {}), asked.rules, asked.options, frozen=True)).run
 
-    cut = CutModel(program, known, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
-    names = ", ".join(left_operators(program, known))
+    cut = CutModel(program, left, pytree.tree_leaves(asked.example), inputs, outputs, replaced)
+    names = ", ".join(left.names(program))
     if not cut.replaced:
         raise Declined(f"PyTorch is the fastest between the operators that are left to it, {names}")
     contest = _Contest(asked, weights, expected)

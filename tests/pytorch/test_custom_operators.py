@@ -150,6 +150,12 @@ class Inexact(nn.Module):  # type: ignore[misc]
         ]
 
 
+class Untranslated(nn.Module):  # type: ignore[misc]
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2
+        return [torch.tanh(torch.linalg.inv(y @ y.t() + torch.eye(4))).kthvalue(2).values + 1]
+
+
 class Integers(nn.Module):  # type: ignore[misc]
     def forward(self, i: torch.Tensor) -> Any:
         x = torch.tanh(i.double())
@@ -157,21 +163,27 @@ class Integers(nn.Module):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    ("module", "example", "other"),
+    ("module", "example", "other", "atol"),
     [
-        (Inexact(), torch.rand(4, 4), torch.tensor([[1e-6, -1e-8, 1.0, -0.5], [0.7, 2.0, -0.9, 1e-5]] * 2)),
-        (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4)),
+        (
+            Inexact(),
+            torch.rand(4, 4),
+            torch.tensor([[1e-6, -1e-8, 1.0, -0.5], [0.7, 2.0, -0.9, 1e-5]] * 2),
+            0.0,
+        ),
+        (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4), 0.0),
+        (Untranslated(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
     ],
 )
 def test_operators_without_an_exact_translation_are_left_to_pytorch(
-    module: nn.Module, example: torch.Tensor, other: torch.Tensor
+    module: nn.Module, example: torch.Tensor, other: torch.Tensor, atol: float
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)
         fast = tensat_dl.torch.optimize(module, (example,), **QUICK)
         assert fast.called == "optimized"
         for ours, theirs in zip(fast(other), module(other), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0.0)
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=atol)
 
 
 class Places(nn.Module):  # type: ignore[misc]
