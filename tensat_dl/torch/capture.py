@@ -29,6 +29,7 @@ from tensat_dl.core.words import first_line
 from tensat_dl.torch.attention import mend_attention
 from tensat_dl.torch.constants import compute_ahead
 from tensat_dl.torch.encoders import encoders_as_called
+from tensat_dl.torch.equivalents import use_equivalents
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,6 +43,8 @@ _STEADY = {"p": 0, "dropout": 0, "dropout_p": 0, "train": False, "training": Fal
 #: Functions of floats that `is_inexact` tells of.
 _ATEN = torch.ops.aten
 _INEXACT = frozenset((_ATEN.atan2, _ATEN.expm1, _ATEN.floor_divide, _ATEN.log1p, _ATEN.remainder))
+#: An operator as PyTorch prints it.
+_OPERATOR = re.compile(r"\(op='\w+\.(\w+)'")
 #: A place as a traceback prints it.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -134,6 +137,7 @@ def to_onnx(
         name = inexact.target._schema.name
         raise Declined(f"{name} is not exact in ONNX Runtime", _of_node(inexact))
     mend_attention(program)
+    use_equivalents(program)
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:
@@ -246,8 +250,8 @@ def _named_in(message: str, program: torch.export.ExportedProgram) -> torch.fx.N
     `linalg_inv`."""
     nodes = [n for n in program.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
     exact = next((n for n in nodes if repr(n.target) in message), None)
-    _, _, name = message.partition("(op='aten.")
-    parts = [n for n in nodes if n.target.overloadpacket.__name__ in name.partition("'")[0]]
+    named = _OPERATOR.search(message)
+    parts = [n for n in nodes if named and n.target.overloadpacket.__name__ in named.group(1)]
     return exact or next(iter(parts), None)
 
 
