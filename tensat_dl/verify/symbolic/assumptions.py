@@ -103,6 +103,10 @@ class Assumptions:
                 self._products.append(products)
                 for other in self._products[:-1]:
                     self.add((*_divided(products, other), *_divided(other, products)))
+            if (whole := _product_with_maxima(c.args[0])) is not None:
+                greater, product = whole
+                for same in (product, *self.equal_products(product)):
+                    self.add(_factor_by_factor(greater, same))
         if c.kind == "le" and c.args[0].coefficients.get((), 0) < 0 and (ones := _factors_of_one(c.args[0])):
             self.add(sym.equal(sym.atom(*a), 1) for a in ones)
             return
@@ -195,6 +199,13 @@ class Assumptions:
             assert isinstance(simple, Condition)
             raise Undecided(simple)
         return truth
+
+    def alternative(self) -> Condition | None:
+        """An equation that may hold, of several of which one holds, and that is not made use of yet."""
+        either = [c for c in self.facts.conditions if c.kind == "or"]
+        parts = (self.facts.simplify(part) for c in either for part in c.args)
+        equations = (part for part in parts if isinstance(part, Condition) and part.kind == "eq")
+        return next((c for c in equations if self.truth(c) is not False), None)
 
     def equal(self, a: Int, b: Int) -> bool:
         """Whether two integers are equal for sure."""
@@ -327,6 +338,38 @@ def _products(p: Sym) -> tuple[Counter[Atom], Counter[Atom]] | None:
         return None
     one, other = (Counter(m) for m, _ in p.terms)
     return (one, other) if all(a[0] == "dim" for a in one | other) else None
+
+
+def _product_with_maxima(p: Sym) -> tuple[Counter[Atom], Int] | None:
+    """A product of dimensions and of the larger of two, and the product of dimensions that is equal if p = 0."""
+    if len(p.terms) != 2 or {k for _, k in p.terms} != {1, -1}:
+        return None
+    plain, other = sorted((Counter(m) for m, _ in p.terms), key=lambda m: any(a[0] == "max" for a in m))
+    several = other.total() > 1 and any(a[0] == "max" for a in other)
+    sizes = all(a[0] == "dim" or _of_dimensions(a) for a in other) and all(a[0] == "dim" for a in plain)
+    return (other, _product(plain)) if several and sizes else None
+
+
+def _of_dimensions(a: Atom) -> bool:
+    """Whether an atom is the larger of two dimensions."""
+    return a[0] == "max" and all(b is not None and b[0] == "dim" for b in map(sym.only_atom, a[1:]))
+
+
+def _factor_by_factor(greater: Counter[Atom], product: Int) -> Iterator[Bool]:
+    """What follows if two products are equal of which one has factors that are at least those of the other one: each
+    is equal to that which it is compared with."""
+    if not isinstance(product, Sym) or len(product.terms) != 1 or product.terms[0][1] != 1:
+        return
+    left = list(product.terms[0][0])
+    pairs = []
+    for a in greater.elements():
+        least = next((b for b in left if a == b or (a[0] == "max" and b in map(sym.only_atom, a[1:]))), None)
+        if least is None:
+            return
+        left.remove(least)
+        pairs.append((a, least))
+    if not left:
+        yield from (sym.equal(sym.atom(*a), sym.atom(*b)) for a, b in pairs)
 
 
 def _divided(

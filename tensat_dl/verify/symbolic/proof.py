@@ -331,7 +331,10 @@ class _Proof:
             except (IllTyped, Remainder) as e:
                 # A case that the first question did not see to be impossible may contradict what is known by now.
                 if context.known.possible():
-                    raise Unproved(str(e)) from e
+                    either = context.known.alternative()
+                    if either is None:
+                        raise Unproved(str(e)) from e
+                    waiting += [case.where(c) for c in (either, sym.negate(either))]
             except (Inexpressible, NotReal, TooLarge) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")

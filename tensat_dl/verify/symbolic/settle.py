@@ -111,11 +111,22 @@ def _resolved(v: Value, known: Assumptions) -> Mapping[Atom, Int]:
             elif known.holds(sym.at_most(q, p)):
                 out[a] = p if a[0] == "max" else q
         elif a[0] in ("div", "mod"):
-            quotient, rest = long_division(*a[1:])
+            of = _of_what(a)
+            quotient, rest = long_division(of, a[2])
             below = sym.at_most(sym.add(rest, 1), a[2])
             if quotient != 0 and known.holds(sym.all_of((sym.at_most(0, rest), below))):
                 out[a] = quotient if a[0] == "div" else rest
     return out
+
+
+def _of_what(a: Atom) -> Int:
+    """What a quotient or a remainder is of: (p % q) % r is p % r if q is a multiple of r."""
+    p: Int = a[1]
+    while a[0] == "mod" and (inner := sym.only_atom(p)) is not None and inner[0] == "mod":
+        if long_division(inner[2], a[2])[1] != 0:
+            break
+        p = inner[1]
+    return p
 
 
 def _atoms(v: Value) -> list[Atom]:

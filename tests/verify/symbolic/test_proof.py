@@ -111,6 +111,8 @@ def test_a_rule_that_is_false_far_from_what_is_drawn_is_not_proved(path: str, ru
         ("instancenorm-parts", "rank 4"),
         ("batchnorm-affine", "ranks 3 to 4"),
         ("conv-of-scaled", "ranks 3 to 4"),
+        ("reshape-add", "ranks 0 to 6"),
+        ("reshape-shift", "ranks 0 to 6"),
         ("distribute", "any rank"),
     ],
 )
