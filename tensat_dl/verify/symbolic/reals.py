@@ -1,8 +1,8 @@
 """Maxima, comparisons and choices decided by z3, which goes into the cases of real numbers.
 
 All that z3 need not know is a number of its own: an element of a variable, a sum over indices, a function with its
-operands. Of functions it is told some laws, for the operands at hand. A divisor may be 0, and a quotient by it is
-then any number: nothing is taken for granted.
+operands. Of functions it is told some laws, for the operands at hand. A divisor may be 0: 1 / 0 is then one number
+of which nothing is known.
 """
 
 from __future__ import annotations

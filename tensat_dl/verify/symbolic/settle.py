@@ -178,8 +178,8 @@ def _tight(v: Value, context: Context) -> Value:
         guards = _needed(t.guards, t.over, context)
         if guards is not None:
             own = replace(t, guards=guards)
-            v = el.changed_term(own, c, lambda f: _tight_factor(f, context))
-            out.append(el.add(*(_within(u, d, context) for u, d in v.terms)))
+            inside = el.changed_term(own, c, lambda f: _tight_factor(f, context))
+            out.append(el.add(*(_within(u, d, context) for u, d in inside.terms)))
     return el.add(*out)
 
 
