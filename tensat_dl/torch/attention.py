@@ -18,50 +18,52 @@ _VIEWS = frozenset((_ATEN.alias, _ATEN.expand, _ATEN.slice, _ATEN.unsqueeze, _AT
 
 def mend_attention(program: torch.export.ExportedProgram) -> None:
     """Has attention in a program be 0 where all keys are masked, and take four dimensions."""
-    values = WeightValues(program)
-    #: By mask and type: the mask in floats, and what is done to the result of attention.
-    masks: dict[Any, tuple[torch.fx.Node, tuple[Any, ...]]] = {}
-    for call in program.graph.find_nodes(op="call_function", target=_ATTENTION):
-        graph, kwargs = program.graph, dict(call.kwargs)
-        operands = [*call.args[:3], call.args[3] if len(call.args) > 3 else kwargs.pop("attn_mask", None)]
-        mask, key = operands[3], (operands[3], call.args[0].meta["val"].dtype)
+    graph, masks = program.graph, _Masks(program)
+    for call in graph.find_nodes(op="call_function", target=_ATTENTION):
+        mask = _mask_of(call)
         if not _can_have_four_dims(call, mask):
             continue
+        kwargs = {name: x for name, x in call.kwargs.items() if name != "attn_mask"}
         with graph.inserting_before(call):
-            if mask is not None:
-                if key not in masks:
-                    masks[key] = _in_floats(graph, *key, values)
-                operands[3] = masks[key][0]
-            operands[:3] = [_in_four_dims(graph, x) for x in operands[:3]]
-            found = _added(graph, _ATTENTION, *operands, *call.args[4:], **kwargs)
+            added, after = (None, ()) if mask is None else masks.of(mask, call.args[0].meta["val"].dtype)
+            operands = [*(_in_four_dims(graph, x) for x in call.args[:3]), added, *call.args[4:]]
+            found = _added(graph, _ATTENTION, *operands, **kwargs)
             found = _as_before(graph, found, call.meta["val"].shape)
-            if mask is not None and (after := masks[key][1]):
+            if after:
                 found = _added(graph, *(found if x is None else x for x in after))
-        call.target, call.args, call.kwargs = (
-            found.target,
-            found.args,
-            found.kwargs,
-        )  # outputs are known by their node
+        # The call becomes the last of these nodes: outputs are known by its name.
+        call.target, call.args, call.kwargs = found.target, found.args, found.kwargs
         graph.erase_node(found)
-    for view in program.graph.find_nodes(op="call_function", target=_ATEN.view.default) if masks else ():
+    for view in graph.find_nodes(op="call_function", target=_ATEN.view.default) if masks.known else ():
         view.target = _ATEN.reshape.default  # results lie in another order in memory
     program.graph_module.recompile()
 
 
+def _mask_of(call: torch.fx.Node) -> torch.fx.Node | None:
+    mask: torch.fx.Node | None = call.args[3] if len(call.args) > 3 else call.kwargs.get("attn_mask")
+    return mask
+
+
 def _can_have_four_dims(call: torch.fx.Node, mask: torch.fx.Node | None) -> bool:
-    """Whether the dimensions before the last three can be one, which is so if none of them matters to the mask, and
-    can be had again."""
+    """Whether operands have four dimensions or can have them: those before the last three can be one, if none of them
+    matters to the mask, and they can be had again."""
     shapes = [x.meta["val"].shape for x in call.args[:3]]
     leading = shapes[0][:-3]
-    return len(leading) < 2 or (
-        (mask is None or mask.meta["val"].dim() < 4)
+    of_mask = () if mask is None else mask.meta["val"].shape
+    if of_mask and isinstance(of_mask[-1], int) and not of_mask[-1]:
+        return False  # there is no key to look for
+    if max(map(len, shapes)) <= 4:
+        # With more dimensions than a query, a mask would give the result more; PyTorch takes them away again.
+        return len(of_mask) <= len(shapes[0])
+    return (
+        len(of_mask) < 4
         and all(s[:-3] == leading for s in shapes)
         and sum(not isinstance(n, int) for n in leading) < 2
     )
 
 
 def _in_four_dims(graph: torch.fx.Graph, x: torch.fx.Node) -> torch.fx.Node:
-    """An operand of attention with other leading dimensions, on which only a mask of as many depends."""
+    """An operand of attention of four dimensions."""
     for _ in range(4 - x.meta["val"].dim()):
         x = _added(graph, _ATEN.unsqueeze.default, x, 0)
     more = x.meta["val"].dim() - 4
@@ -78,30 +80,54 @@ def _as_before(graph: torch.fx.Graph, found: torch.fx.Node, shape: Sequence[Any]
     return found
 
 
-def _in_floats(
-    graph: torch.fx.Graph, mask: torch.fx.Node, dtype: Any, values: WeightValues
-) -> tuple[torch.fx.Node, tuple[Any, ...]]:
-    """A mask that is added to scores, and the operator, with None for the result of attention, that puts zeros where
-    all keys are masked; nothing where that can't be."""
-    found = values.of(mask)
-    if mask.meta["val"].dtype != torch.bool:
-        if _is_finite_choice(mask, values) or (
-            found is not None and bool((found.amax(-1) > -torch.inf).all())
-        ):
+class _Masks:
+    """The masks of a program as attention gets them, each of them made once."""
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        self._graph, self._values = program.graph, WeightValues(program)
+        #: By mask and type of the scores.
+        self.known: dict[Any, tuple[torch.fx.Node, tuple[Any, ...]]] = {}
+
+    def of(self, mask: torch.fx.Node, dtype: torch.dtype) -> tuple[torch.fx.Node, tuple[Any, ...]]:
+        """A mask that is added to scores, and the operator, with None for the result of attention, that puts zeros
+        where all keys are masked; nothing where that can't be."""
+        if (mask, dtype) not in self.known:
+            is_bool, value = mask.meta["val"].dtype == torch.bool, self._values.of(mask)
+            row = (
+                mask if mask.meta["val"].dim() > 1 else _added(self._graph, _ATEN.unsqueeze.default, mask, 0)
+            )
+            found = (self._of_truth_values if is_bool else self._of_floats)(row, value, dtype)
+            self.known[mask, dtype] = found
+        return self.known[mask, dtype]
+
+    def _of_truth_values(
+        self, mask: torch.fx.Node, value: Any, dtype: torch.dtype
+    ) -> tuple[torch.fx.Node, tuple[Any, ...]]:
+        # Half of the lowest number: scores are added to it, and infinity times 0 is no number. Choices of two numbers
+        # are of f32.
+        lowest = max(torch.finfo(dtype).min, torch.finfo(torch.float32).min) / 2
+        added = _added(self._graph, _ATEN.where.Scalar, mask, 0.0, lowest)
+        if added.meta["val"].dtype != dtype:
+            added = _added(self._graph, _ATEN._to_copy.default, added, dtype=dtype)
+        if value is not None and bool(value.any(-1).all()):
+            return added, ()
+        numbers = _added(self._graph, _ATEN._to_copy.default, mask, dtype=dtype)
+        return added, (_ATEN.mul.Tensor, None, _added(self._graph, _ATEN.amax.default, numbers, [-1], True))
+
+    def _of_floats(
+        self, mask: torch.fx.Node, value: Any, _: torch.dtype
+    ) -> tuple[torch.fx.Node, tuple[Any, ...]]:
+        if _is_finite_choice(mask, self._values):
             return mask, ()
-        most = _added(graph, _ATEN.amax.default, mask, [-1], True)
-        return mask, (_ATEN.where.ScalarOther, _added(graph, _ATEN.ne.Scalar, most, -torch.inf), None, 0.0)
-    # Half of the lowest number: scores are added to it, and infinity times 0 is no number.
-    lowest = torch.finfo(dtype).min / 2
-    added = _added(graph, _ATEN.where.Scalar, mask, 0.0, lowest)
-    if added.meta["val"].dtype != dtype:
-        added = _added(graph, _ATEN._to_copy.default, added, dtype=dtype)
-    if found is not None and bool(found.any(-1).all()):
-        return added, ()
-    kept = _added(
-        graph, _ATEN.amax.default, _added(graph, _ATEN._to_copy.default, mask, dtype=dtype), [-1], True
-    )
-    return added, (_ATEN.mul.Tensor, None, kept)
+        if value is not None and bool((value.amax(-1) > -torch.inf).all()):
+            return mask, ()
+        most = _added(self._graph, _ATEN.amax.default, mask, [-1], True)
+        return mask, (
+            _ATEN.where.ScalarOther,
+            _added(self._graph, _ATEN.ne.Scalar, most, -torch.inf),
+            None,
+            0.0,
+        )
 
 
 def _is_finite_choice(mask: torch.fx.Node, values: WeightValues) -> bool:

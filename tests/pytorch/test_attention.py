@@ -82,3 +82,49 @@ def test_sizes_are_open() -> None:
     for size in (3, 9):
         given = call(size)
         torch.testing.assert_close(fast(*given), module(*given), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+def test_types(dtype: torch.dtype) -> None:
+    module, given = Attention().eval(), (torch.randn(2, 3, 5, 4).to(dtype), causal(2))
+    fast = tensat_dl.torch.optimize(module, given, **QUICK)
+    assert not fast.declined
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-2
+    torch.testing.assert_close(fast(*given), module(*given), rtol=tolerance, atol=tolerance)
+
+
+def test_a_mask_of_keys_alone() -> None:
+    """It has one dimension."""
+    module, x = Attention().eval(), torch.randn(5, 4)
+    masks = torch.tensor([[True, False, True, True, False], [False] * 5])
+    fast = tensat_dl.torch.optimize(module, (x, masks[0]), **QUICK)
+    assert not fast.declined
+    for mask in masks:
+        torch.testing.assert_close(fast(x, mask), module(x, mask), rtol=1e-4, atol=1e-5)
+
+
+class OfThree(nn.Module):
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask)
+
+
+@pytest.mark.parametrize(
+    ("query", "keys", "mask"),
+    [
+        ((2, 3, 5, 4), (2, 2, 3, 6, 4), None),
+        ((3, 5, 4), (3, 6, 4), (1, 1, 5, 6)),
+        ((2, 3, 5, 4), (2, 3, 0, 4), (5, 0)),
+    ],
+    ids=["other dimensions", "a mask of more dimensions", "no keys"],
+)
+def test_what_is_left_to_pytorch(
+    query: tuple[int, ...], keys: tuple[int, ...], mask: tuple[int, ...] | None
+) -> None:
+    given = (torch.randn(query), torch.randn(keys), torch.randn(keys))
+    given += () if mask is None else (torch.rand(mask) > 0.5,)
+    module = OfThree().eval()
+    with pytest.warns(FallbackWarning):
+        fast = tensat_dl.torch.optimize(module, given, **QUICK)
+    torch.testing.assert_close(fast(*given), module(*given))
