@@ -4,33 +4,34 @@ look at the values of a mask."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import transformer
 
+#: The function of PyTorch that looks at the values of a mask.
+_DETECT = "_detect_is_causal_mask"
+
 
 @contextmanager
 def encoders_as_called(module: torch.nn.Module) -> Iterator[None]:
     """Within, the encoders of a module are exported with the outputs that calls have. It is looked up nowhere whether
     a mask is causal: layers compute the same with the mask."""
-    detect = transformer._detect_is_causal_mask
     nested = [m for m in module.modules() if isinstance(m, nn.TransformerEncoder) and _may_nest(m)]
-    hooks = [
-        m.layers[-1].register_forward_hook(_Padded(getattr(m, "mask_check", True)), with_kwargs=True)
-        for m in nested
-    ]
-    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: (
-        mask is None and bool(is_causal)
-    )
-    try:
+    with ExitStack() as undone:
+        for m in nested:
+            padded = _Padded(getattr(m, "mask_check", True))
+            undone.callback(m.layers[-1].register_forward_hook(padded, with_kwargs=True).remove)
+        if hasattr(transformer, _DETECT):  # it is private
+            undone.callback(setattr, transformer, _DETECT, getattr(transformer, _DETECT))
+            setattr(transformer, _DETECT, _is_causal_without_mask)
         yield
-    finally:
-        transformer._detect_is_causal_mask = detect
-        for hook in hooks:
-            hook.remove()
+
+
+def _is_causal_without_mask(mask: object, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return mask is None and bool(is_causal)
 
 
 def _may_nest(encoder: nn.TransformerEncoder) -> bool:

@@ -10,9 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.nn.modules import transformer  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning  # noqa: E402
+from tensat_dl.torch.capture import Declined, captured  # noqa: E402
 
 from .models import QUICK  # noqa: E402
 
@@ -63,3 +65,31 @@ def test_causal_and_padded() -> None:
 def test_a_decoder() -> None:
     module = nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval()
     agree(module, [((torch.randn(2, 4, 8), torch.randn(2, 5, 8)), {"tgt_mask": CAUSAL}) for _ in range(2)])
+
+
+class Fails(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.hooks = encoder(), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.hooks = len(self.encoder.layers[-1]._forward_hooks)
+        raise RuntimeError("it fails")
+
+
+def test_what_is_changed_in_pytorch_is_changed_back() -> None:
+    module, detect = Fails().eval(), transformer._detect_is_causal_mask
+    with pytest.raises(Declined, match="it fails"):
+        captured(module, (torch.randn(2, 5, 8),), {})
+    assert module.hooks == 1
+    assert transformer._detect_is_causal_mask is detect
+    assert not module.encoder.layers[-1]._forward_hooks
+
+
+def test_what_is_private_in_pytorch_may_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(transformer, "_detect_is_causal_mask")
+    program = captured(nn.Tanh().eval(), (torch.randn(2, 8),), {})
+    assert [
+        n.target for n in program.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default)
+    ]
+    assert not hasattr(transformer, "_detect_is_causal_mask")
