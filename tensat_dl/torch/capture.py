@@ -136,11 +136,11 @@ def to_onnx(
     if (inexact := next(filter(is_inexact, program.graph.nodes), None)) is not None:
         name = inexact.target._schema.name
         raise Declined(f"{name} is not exact in ONNX Runtime", _of_node(inexact))
-    mend_attention(program)
-    use_equivalents(program)
     node = program.graph.output_node()
     node.args = (tuple(a if outputs(i, a) else None for i, a in enumerate(node.args[0])),)
     try:
+        mend_attention(program)
+        use_equivalents(program)
         with quiet():
             exported = torch.onnx.export(
                 program, dynamo=True, verbose=False, custom_translation_table=translations
@@ -246,13 +246,13 @@ def _raised_at(error: BaseException) -> str:
 
 
 def _named_in(message: str, program: torch.export.ExportedProgram) -> torch.fx.Node | None:
-    """The first node whose operator the message names, or one that is made of it, as `linalg_inv_ex` is of
-    `linalg_inv`."""
+    """The first node whose operator the message names, or, as `linalg_inv` for `linalg_inv_ex`, the one with the
+    longest name that is in that."""
     nodes = [n for n in program.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
     exact = next((n for n in nodes if repr(n.target) in message), None)
     named = _OPERATOR.search(message)
     parts = [n for n in nodes if named and n.target.overloadpacket.__name__ in named.group(1)]
-    return exact or next(iter(parts), None)
+    return exact or max(parts, key=lambda n: len(n.target.overloadpacket.__name__), default=None)
 
 
 def _of_node(node: torch.fx.Node) -> str:

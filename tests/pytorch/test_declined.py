@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 
 import tensat_dl.torch  # noqa: E402
 from tensat_dl.torch import FallbackWarning  # noqa: E402
+from tensat_dl.torch.capture import _named_in, captured  # noqa: E402
 
 from .models import QUICK  # noqa: E402
 
@@ -285,3 +286,22 @@ def test_custom_operators_can_be_translated() -> None:
     fast = tensat_dl.torch.optimize(Custom(), (x,), custom_translation_table=table, **QUICK)
     assert fast.called != "module"
     torch.testing.assert_close(fast(x), Custom()(x))
+
+
+class Expands(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x).expand(3, 4)
+
+
+def test_the_operator_that_an_error_names() -> None:
+    """Others' names may be in its name."""
+    program = captured(Expands().eval(), (torch.randn(1, 4),), {})
+    found = _named_in(
+        "No ONNX function found for <OpOverload(op='aten.expand_copy', overload='default')>", program
+    )
+    assert found is not None
+    assert found.target is torch.ops.aten.expand.default
+    assert (
+        _named_in("No ONNX function found for <OpOverload(op='aten.sin', overload='default')>", program)
+        is None
+    )
