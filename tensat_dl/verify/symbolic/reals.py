@@ -21,6 +21,10 @@ from tensat_dl.verify.symbolic.solver import LONGEST, RealTerms
 
 #: Of more functions of one name z3 is not told how each two compare.
 MOST_ALIKE = 8
+#: The condition that there is a number which a comparison needs.
+_HAS = "has a number"
+#: Functions that are one expression in one case and another one in another.
+_CASES = frozenset(("max", *el.TRUTHS))
 
 
 def is_nothing(v: Value, context: Context) -> bool:
@@ -103,8 +107,8 @@ class _Reals:
                 number = self._value(x)
                 truth = number > 0 if f.fn == "is positive" else number == 0
                 if needed:
-                    truth = self._terms.all([truth, *(self._truth(FunctionOf(HAS, (n,))) for n in needed)])
-            case FunctionOf(fn) if fn == HAS:
+                    truth = self._terms.all([truth, *(self._truth(FunctionOf(_HAS, (n,))) for n in needed)])
+            case FunctionOf(fn) if fn == _HAS:
                 truth = self._terms.unknown_truth()
         self._truths[f] = truth
         return truth
@@ -166,10 +170,6 @@ class _Reals:
         return None
 
 
-#: The condition that there is a number which a comparison needs.
-HAS = "has a number"
-#: Functions that are one expression in one case and another one in another.
-_CASES = frozenset(("max", *el.TRUTHS))
 _Law = Callable[[Any, Any], Any]
 #: What is true of a function's value y at x.
 _LAWS: dict[str, Iterable[_Law]] = {
