@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
@@ -16,18 +16,21 @@ VARIABLES = ("x", "y", "z", "w", "u", "v")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A term as a tree: an operator applied to trees, or a variable, which has a number."""
+    """A term as a tree: an operator applied to trees, or a variable, which has a number. ``size`` is the number of
+    operators, ``shape`` is what the tree says, but for types: an order of trees."""
 
     op: str
     attrs: Attrs
     args: tuple[Tree, ...]
     type: TensorType
     variable: int = -1
+    size: int = field(init=False, compare=False, repr=False)
+    shape: tuple[Any, ...] = field(init=False, compare=False, repr=False)
 
-    @property
-    def size(self) -> int:
-        """The number of operators."""
-        return 0 if self.variable >= 0 else 1 + sum(a.size for a in self.args)
+    def __post_init__(self) -> None:
+        own = (self.op, repr(self.attrs), *(a.shape for a in self.args))
+        object.__setattr__(self, "size", sum(a.size for a in self.args) + (self.variable < 0))
+        object.__setattr__(self, "shape", own if self.variable < 0 else ("", self.variable))
 
     def leaves(self) -> Iterator[Tree]:
         """The variables from left to right, as often as they occur."""
@@ -46,13 +49,6 @@ class Tree:
     @property
     def variables(self) -> frozenset[int]:
         return frozenset(leaf.variable for leaf in self.leaves())
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What the tree says, but for types: an order of trees."""
-        if self.variable >= 0:
-            return ("", self.variable)
-        return (self.op, repr(self.attrs), *(a.shape for a in self.args))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +101,19 @@ def candidates(world: World, ops: OpTable) -> list[Equation]:
     found: dict[object, Equation] = {}
     for members in world.classes:
         for other in members[1:]:
-            pair = candidate(tree(world, other, trees), tree(world, members[0], trees), ops)
+            pair = candidate(tree(world, other, trees, ops), tree(world, members[0], trees, ops), ops)
             if pair is not None:
                 found.setdefault(pair.key, pair)
     return sorted(found.values(), key=lambda c: c.order)
 
 
-def tree(world: World, number: int, known: dict[int, Tree]) -> Tree:
-    """A term of a world as a tree."""
+def tree(world: World, number: int, known: dict[int, Tree], ops: OpTable) -> Tree:
+    """A term of a world as a tree, with the operands of commutative operators in order."""
     if number not in known:
         term = world.terms[number]
         variable = -1 if term.op else number
-        args = tuple(tree(world, a, known) for a in term.args)
-        known[number] = Tree(term.op, term.attrs, args, term.type, variable)
+        args = [tree(world, a, known, ops) for a in term.args]
+        known[number] = Tree(term.op, term.attrs, _in_order(term.op, args, ops), term.type, variable)
     return known[number]
 
 
@@ -129,9 +125,9 @@ def candidate(a: Tree, b: Tree, ops: OpTable) -> Equation | None:
     if not b.variables <= a.variables or a.size == 0:
         return None
     names: dict[int, int] = {}
-    for leaf in _sorted(a, ops).leaves():
+    for leaf in a.leaves():
         names.setdefault(leaf.variable, len(names))
-    left, right = (_sorted(_renamed(_sorted(t, ops), names), ops) for t in (a, b))
+    left, right = (_renamed(t, names, ops) for t in (a, b))
     if left.shape == right.shape:
         return None
     if left.variables == right.variables and (right.size, right.shape) > (left.size, left.shape):
@@ -144,7 +140,7 @@ def candidate_in_order(left: Tree, right: Tree, ops: OpTable) -> Equation:
     names: dict[int, int] = {}
     for leaf in left.leaves():
         names.setdefault(leaf.variable, len(names))
-    return Equation(*(_sorted(_renamed(t, names), ops) for t in (left, right)))
+    return Equation(*(_renamed(t, names, ops) for t in (left, right)))
 
 
 def exchanged(t: Tree, old: str, new: str) -> Tree:
@@ -179,14 +175,15 @@ def _with_occurrence(t: Tree, variable: int, number: int, new: int) -> Tree:
     return changed(t)
 
 
-def _renamed(t: Tree, names: Mapping[int, int]) -> Tree:
-    args = tuple(_renamed(a, names) for a in t.args)
-    return Tree(t.op, t.attrs, args, t.type, names[t.variable] if t.variable >= 0 else -1)
+def _renamed(t: Tree, names: Mapping[int, int], ops: OpTable) -> Tree:
+    """With other variables, and the operands of commutative operators in order again."""
+    if t.variable >= 0:
+        return Tree("", t.attrs, (), t.type, names[t.variable])
+    args = [_renamed(a, names, ops) for a in t.args]
+    return Tree(t.op, t.attrs, _in_order(t.op, args, ops), t.type)
 
 
-def _sorted(t: Tree, ops: OpTable) -> Tree:
-    """With the operands of commutative operators in order: the larger first, then as they are written."""
-    args = tuple(_sorted(a, ops) for a in t.args)
-    if t.variable < 0 and ops[t.op].commutative:
-        args = tuple(sorted(args, key=lambda a: (-a.size, a.shape)))
-    return Tree(t.op, t.attrs, args, t.type, t.variable)
+def _in_order(op: str, args: Sequence[Tree], ops: OpTable) -> tuple[Tree, ...]:
+    """The operands of an operator. Of a commutative one the larger come first, then as they are written."""
+    ordered = op != "" and ops[op].commutative
+    return tuple(sorted(args, key=lambda a: (-a.size, a.shape)) if ordered else args)

@@ -41,7 +41,7 @@ from tensat_dl.verify.rules.verdict import Verdict
 #: After so many vain attempts at equations that differ in attributes alone, no more of them are tried.
 VAIN = 2
 #: Terms that are enumerated in a second, about; and how many seconds are too long.
-TERMS_PER_SECOND = 3_000
+TERMS_PER_SECOND = 10_000
 TOO_LONG = 24 * 3600.0
 
 
@@ -120,6 +120,7 @@ class _Discovery:
         tasks = [Explore(x, self.settings.size) for x in leaves]
         keys = [key_of("explore", x, self.settings.size) for x in leaves]
         left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+        left.sort(key=lambda i: (-len(leaves[i]), len(set(leaves[i]))))  # what takes longest is begun first
         count = len(tasks) - len(left)
 
         def done(i: int, answer: object) -> None:

@@ -1,12 +1,14 @@
 """Terms over a few leaves of known types, bottom-up by size, each with its fingerprint in exact arithmetic.
 
-Terms that compute the same are found by their fingerprints: the values of all elements at random whole numbers. Only
-the first term of each class is built upon, so what is equal by parts is not listed again.
+Terms that compute the same are found by their fingerprints: the values of all elements at several draws of random
+whole numbers. The first draw tells most terms apart, and the others are computed for those that it does not. Only the
+first term of each class is built upon, so what is equal by parts is not listed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from math import ceil
@@ -68,15 +70,14 @@ class World:
 
     menu: Menu
     leaves: tuple[TensorType, ...]
-    most: int | None = None  #: this many terms are enough
     terms: list[BuiltTerm] = field(default_factory=list)
     classes: list[list[int]] = field(default_factory=list)
-    cut_off: bool = False
 
     def __post_init__(self) -> None:
         self._infer = Inference(self.menu.ops)
-        self._values: dict[int, tuple[Array, ...]] = {}
-        self._known: dict[object, int] = {}
+        self._values: dict[tuple[int, int], Array] = {}
+        #: The class whose fingerprints begin so, by shape and values at the first draws; -1 for more than one class.
+        self._known: dict[tuple[object, ...], int] = {}
         #: By size the terms of each kind that are built upon.
         self._kinds: list[dict[TermKind, list[int]]] = []
         sizes = [t.size for t in self.leaves]
@@ -92,18 +93,14 @@ class World:
         first: dict[TermKind, list[int]] = {}
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
-            values = tuple(a.leaf(str(i), t) for a in self._numbers)
-            self._note(BuiltTerm("", (), (), TermKind(t, uses), 0), values, first)
+            self._add(BuiltTerm("", (), (), TermKind(t, uses), 0), first)
         self._kinds.append(first)
 
     def grow(self, size: int) -> None:
         """Adds the terms up to a size, which is the number of operators."""
-        while len(self._kinds) <= size and not self.cut_off:
+        while len(self._kinds) <= size:
             new: dict[TermKind, list[int]] = {}
             for term in self._applications(len(self._kinds)):
-                if self.most is not None and len(self.terms) >= self.most:
-                    self.cut_off = True
-                    break
                 self._add(term, new)
             self._kinds.append(new)
 
@@ -151,29 +148,55 @@ class World:
                 yield attrs, TermKind(t, uses, ops, unusual or odd)
 
     def _add(self, term: BuiltTerm, new: dict[TermKind, list[int]]) -> None:
-        operands = [self._values[a] for a in term.args]
-        attrs = dict(term.attrs)
-        try:
-            values = tuple(
-                applied(term.op, [x[i] for x in operands], attrs, a, self.menu.ops)
-                for i, a in enumerate(self._numbers)
-            )
-        except (OutOfReach, ArithmeticError):
-            return
-        self._note(term, values, new)
-
-    def _note(self, term: BuiltTerm, values: tuple[Array, ...], new: dict[TermKind, list[int]]) -> None:
-        """Numbers a term. One that computes something new is built upon."""
+        """Numbers a term. One that computes something new is built upon, one that has no value is left out."""
         number = len(self.terms)
         self.terms.append(term)
-        key = (term.type.shape, *(v.tobytes() for v in values))
-        known = self._known.setdefault(key, len(self.classes))
-        if known < len(self.classes):
-            self.classes[known].append(number)
-        else:
+        try:
+            known = self._same(number)
+        except (OutOfReach, ArithmeticError):
+            self.terms.pop()
+            self._forget(number)
+            return
+        if known is None:
             self.classes.append([number])
-            self._values[number] = values
             new.setdefault(term.kind, []).append(number)
+        else:
+            self.classes[known].append(number)
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        """Drops the values of a term that is not built upon."""
+        for draw in range(len(self._numbers)):
+            self._values.pop((number, draw), None)
+
+    def _same(self, number: int) -> int | None:
+        """The class that computes the same as the last term. None for what is new, which is noted as the next class.
+
+        A class is noted under as few draws as tell it from all others."""
+        key: tuple[object, ...] = (self.terms[number].type.shape,)
+        for draw in range(len(self._numbers)):
+            key = (*key, self._value(number, draw).tobytes())
+            if key not in self._known:
+                self._known[key] = len(self.classes)
+                return None
+            other = self._known[key]
+            if other >= 0 and draw + 1 < len(self._numbers):
+                self._known[key] = -1
+                with suppress(OutOfReach, ArithmeticError):  # no term equals one that has no value
+                    self._known[*key, self._value(self.classes[other][0], draw + 1).tobytes()] = other
+        return other
+
+    def _value(self, number: int, draw: int) -> Array:
+        """What a term computes at a draw. Raises `OutOfReach` or `ArithmeticError` if it has no value there."""
+        if (number, draw) not in self._values:
+            term, numbers = self.terms[number], self._numbers[draw]
+            if term.op:
+                operands = [self._value(a, draw) for a in term.args]
+                found = applied(term.op, operands, dict(term.attrs), numbers, self.menu.ops)
+            else:
+                found = numbers.leaf(str(number), term.type)
+            self._values[number, draw] = found
+        return self._values[number, draw]
 
     def graph(self, numbers: Sequence[int]) -> Graph:
         """Terms as one graph that shares what they have in common. Its outputs are the terms, in order."""

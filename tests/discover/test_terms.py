@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
+import numpy as np
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
@@ -9,6 +12,8 @@ from tensat_dl.discover.candidates import split
 from tensat_dl.discover.menu import menu
 from tensat_dl.discover.worlds import ResultTypes, worlds
 from tensat_dl.discover.written import equation
+from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.verify.execute import execute
 from tests.discover.finding import equations, f32, menu_of, program, world
 
 
@@ -17,6 +22,23 @@ def test_terms_that_compute_the_same_are_one_class() -> None:
     assert "(x + y) + z = (x + z) + y." in found
     assert "(x * y) + (x * z) = (y + z) * x." in found
     assert "x + y = x * y." not in found
+
+
+@pytest.mark.parametrize("ops", [("ewadd", "ewmul"), ("matmul", "relu"), ("ewdiv", "ewsub")])
+def test_classes_are_those_of_numbers(ops: tuple[str, ...]) -> None:
+    """Terms of one class compute the same at random numbers, and those of two classes do not."""
+    chosen = menu_of(*ops)
+    found = world(chosen, (4, 4), (4, 4), (4, 4), size=3 if "ewadd" in ops else 2)
+    drawn = np.random.default_rng(7)
+    inputs = {f"x{i}": drawn.uniform(0.5, 2.0, (4, 4)) * drawn.choice((-1, 1), (4, 4)) for i in range(3)}
+    values = execute(found.graph(range(len(found.terms))), inputs, semantics_of(chosen.ops))
+    assert sorted(n for members in found.classes for n in members) == list(range(len(found.terms)))
+    first = [values[members[0]] for members in found.classes]
+    for members, value in zip(found.classes, first, strict=True):
+        for n in members[1:]:
+            np.testing.assert_allclose(values[n], value, rtol=1e-9)
+    for a, b in combinations(first, 2):
+        assert a.shape != b.shape or not np.allclose(a, b, rtol=1e-9)
 
 
 def test_relu_has_its_values_and_tanh_is_any_function() -> None:
