@@ -28,9 +28,10 @@ from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import AttrDecl
 from tensat_dl.verify.execute import ExecutionError, execute
-from tensat_dl.verify.rules import sampling
 from tensat_dl.verify.rules.examine import Examiner
+from tensat_dl.verify.rules.frame import WIDE_LIMIT
 from tensat_dl.verify.rules.instance import Instance
+from tensat_dl.verify.rules.sampling import LIMIT, Sampler
 from tensat_dl.verify.rules.verdict import Verdict
 from tensat_dl.verify.weights import draw_values
 
@@ -141,9 +142,9 @@ def _moved(part: Any, by: int) -> Any:
 
 def further(mutant: RewriteRule, examiner: Examiner, seed: int) -> Iterator[Instance]:
     """Instances with other sizes than those that a verdict rests on: of another seed, and beyond the usual pools."""
-    for limit in (sampling.LIMIT, sampling.WIDE_LIMIT):
-        thorough = limit == sampling.WIDE_LIMIT
-        sampler = sampling.Sampler(mutant, examiner.infer, seed, limit=limit, thorough=thorough)
+    for limit in (LIMIT, WIDE_LIMIT):
+        thorough = limit == WIDE_LIMIT
+        sampler = Sampler(mutant, examiner.infer, seed, limit=limit, thorough=thorough)
         rng = random.Random(seed)
         for form in sampler._forms:
             form.constants += tuple(rng.sample(range(5, 40), 4))

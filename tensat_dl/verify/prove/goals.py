@@ -10,7 +10,8 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.exploration import Stop
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.exact.draws import leaves
-from tensat_dl.verify.rules.sampling import instances, sizes
+from tensat_dl.verify.rules.numbers import sizes
+from tensat_dl.verify.rules.sampling import instances
 
 #: How many assignments are drawn to choose from, for each size of a group or list; and how many draws in a row may
 #: find no new one.

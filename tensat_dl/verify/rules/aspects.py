@@ -4,7 +4,6 @@ alike, and have the same infinities, also where a divisor is zero."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain, product
 
 import numpy as np
@@ -34,6 +33,8 @@ AT_RANDOM = 12
 DRAWS = 12
 ELEMENTS = 240
 MIDDLE = 150
+#: How often numbers are drawn that are not finite, or large.
+SPECIAL_DRAWS = 4
 #: How often an example is made simpler, and how long it may be.
 SIMPLER = 24
 LONGEST = 60
@@ -43,16 +44,20 @@ DIGITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 BEYOND_DIGITS = (256, 257, 2048, 2049, 2**24, 2**24 + 1, 2**24 + 3, 2**53, 2**53 + 1)
 #: Floats that are zero in narrower types.
 TINY = {"f16": 1e-7, "bf16": 1e-30, "f32": 1e-30, "f64": 1e-60}
-#: Numbers beside infinities may differ by rounding, by so much, relative; or by so many of the last bits of the
-#: narrowest float.
+#: Floats that are infinite when they are added to themselves.
+LARGE = {"f16": 4e4, "bf16": 2e38, "f32": 2e38, "f64": 1e308}
+#: Integers beside such floats.
+FEW = (0, 1, 2)
+#: Numbers beside infinities may differ by rounding: by so much, relative; and by so many of the last bits, in the
+#: narrowest float type, of the largest finite number on the way.
 TOLERANCE = 1e-2
 LAST_BITS = 4
 #: So many constants of both sides are tried as numbers that may make a divisor zero.
 MOST_CONSTANTS = 4
 
-#: Whether an element that differs counts, given both sides, whether an integer wrapped around, and what may be
-#: rounding.
-Counts = Callable[[Array, Array, bool, float], Array]
+#: Which elements differ, given both sides, whether an integer wrapped around, and by how much rounding may change
+#: each element.
+Counts = Callable[[Array, Array, bool, Array], Array]
 
 
 def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
@@ -199,8 +204,8 @@ def _extreme(instance: Instance, seed: int) -> Iterator[Values]:
 
 def _positive(instance: Instance, seed: int) -> dict[str, Array]:
     """Numbers near 1."""
-    return {
-        name: as_stored(np.abs(v) + 0.25 if v.dtype.kind == "f" else np.abs(v), t.dtype)
+    return {  # NumPy makes numbers, not arrays, of arrays without axes
+        name: np.asarray(as_stored(np.abs(v) + 0.25 if v.dtype.kind == "f" else np.abs(v), t.dtype))
         for name, t in _types(instance).items()
         for v in [draw(name, t, Distribution(), seed)]
     }
@@ -216,17 +221,21 @@ def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Val
             value = plain[name].copy()
             value.reshape(-1)[:1] = special
             yield {**plain, name: value}
-    pools = (
-        (np.nan, np.inf, -np.inf, 1.0, -2.0),
-        (2e38, -2e38, 1.0, 2e38),
-        *[(np.inf, -np.inf, 0.0, -0.0, 1.0)] * (zeros == "same"),
-    )
-    for pool in pools:
-        yield _from(instance, seed, partial(_if_float, pool), "special", pool)
+    pools = (_not_finite, _large, *[_zeros_beside_infinities] * (zeros == "same"))
+    for pool, turn in product(pools, range(SPECIAL_DRAWS)):
+        yield _from(instance, seed, pool, pool.__name__, turn)
 
 
-def _if_float(pool: Sequence[float], dtype: str) -> Sequence[float]:
-    return pool if dtype in FLOATS else (0, 1, 2)
+def _not_finite(dtype: str) -> Sequence[float]:
+    return (np.nan, np.inf, -np.inf, 1.0, -2.0) if dtype in FLOATS else FEW
+
+
+def _large(dtype: str) -> Sequence[float]:
+    return (large := LARGE[dtype], -large, 1.0, large) if dtype in FLOATS else FEW
+
+
+def _zeros_beside_infinities(dtype: str) -> Sequence[float]:
+    return (np.inf, -np.inf, 0.0, -0.0, 1.0) if dtype in FLOATS else FEW
 
 
 def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
@@ -248,28 +257,27 @@ def _constants(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
 # ---- differences ------------------------------------------------------------------------------------------
 
 
-def _rounds(x: Array, y: Array, overflow: bool, _: float) -> Array:
+def _rounds(x: Array, y: Array, overflow: bool, _: Array) -> Array:
     if overflow:
         return np.zeros(x.shape, np.bool_)
     both = np.isfinite(x) & np.isfinite(y) if x.dtype.kind == "f" else np.True_
     return np.asarray(both & (x != y))
 
 
-def _wraps(x: Array, y: Array, overflow: bool, _: float) -> Array:
+def _wraps(x: Array, y: Array, overflow: bool, _: Array) -> Array:
     return np.asarray((x != y) & overflow)
 
 
-def _is_special(x: Array, y: Array, _: bool, within: float) -> Array:
+def _is_special(x: Array, y: Array, _: bool, rounding: Array) -> Array:
     """What is not finite on one side alone, or has another sign; and truth values that are other ones."""
     if x.dtype.kind != "f":
         return np.asarray(x != y)
     p, q = x.astype(np.float64), y.astype(np.float64)
     finite = np.isfinite(p) & np.isfinite(q)
-    apart = np.abs(p - q) > within * np.maximum(np.abs(p), np.abs(q))
-    return np.asarray(np.where(finite, apart, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
+    return np.asarray(np.where(finite, np.abs(p - q) > rounding, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
 
 
-def _is_no_number(x: Array, y: Array, _: bool, within: float) -> Array:
+def _is_no_number(x: Array, y: Array, _: bool, rounding: Array) -> Array:
     """What is finite on one side alone."""
     return np.asarray(np.isfinite(x) != np.isfinite(y))
 
@@ -287,14 +295,15 @@ def _difference(
     instance: Instance, values: Values, counts: Counts, machine: MachineArithmetic
 ) -> tuple[float, float] | None:
     try:
-        left, wrapped_left = machine.run(instance.before, values)
-        right, wrapped_right = machine.run(instance.after, values)
+        left, right = machine.run(instance.before, values), machine.run(instance.after, values)
     except ExecutionError:
         return None
     least = min((DIGITS[t] for t in _nodes(instance) if t in FLOATS), default=DIGITS["f64"])
-    within = max(TOLERANCE, 2.0 ** (LAST_BITS - least))
-    for x, y in zip(left, right, strict=True):
-        unequal = counts(x, y, wrapped_left or wrapped_right, within)
+    last = 2.0 ** (LAST_BITS - least)
+    on_the_way = last * max(left.largest, right.largest)
+    for x, y in zip(left.outputs, right.outputs, strict=True):
+        rounding = on_the_way + max(TOLERANCE, last) * np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
+        unequal = counts(x, y, left.wrapped or right.wrapped, rounding)
         if unequal.any():
             index = place(unequal)
             return float(x[index]), float(y[index])

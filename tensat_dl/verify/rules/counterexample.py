@@ -18,8 +18,8 @@ from tensat_dl.verify.equivalence import place
 from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.exact.result import Difference
 from tensat_dl.verify.execute import ExecutionError, execute
+from tensat_dl.verify.rules.frame import Frame
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.sampling import Frame
 from tensat_dl.verify.rules.unknowns import Values
 from tensat_dl.verify.rules.verdict import Counterexample, Elements, terms
 

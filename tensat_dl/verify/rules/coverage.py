@@ -15,7 +15,9 @@ from tensat_dl.ops.symbolic import Condition, EvaluationError, Int, Opaque, Sym
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, named, place
-from tensat_dl.verify.rules.sampling import CASE_LIMIT, MOST_MEMBERS, Draw, Frame, Sampler, counts_members
+from tensat_dl.verify.rules.frame import CASE_LIMIT, Draw, Frame
+from tensat_dl.verify.rules.numbers import MOST_MEMBERS, counts_members
+from tensat_dl.verify.rules.sampling import Sampler
 from tensat_dl.verify.rules.unknowns import INTEGERS, Values
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.solver import TooHard

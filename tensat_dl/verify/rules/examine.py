@@ -24,20 +24,13 @@ from tensat_dl.verify.opaque_laws import false_whatever, opaque_operators, with_
 from tensat_dl.verify.rules.aspects import aspects_of
 from tensat_dl.verify.rules.counterexample import counterexample, size, smallest, told
 from tensat_dl.verify.rules.coverage import Coverage
+from tensat_dl.verify.rules.frame import WIDE_LIMIT, Draw
 from tensat_dl.verify.rules.instance import Instance
 from tensat_dl.verify.rules.loosened import loosened
 from tensat_dl.verify.rules.machine import MachineArithmetic
+from tensat_dl.verify.rules.numbers import LONGEST, MOST_MEMBERS, numbers_of
 from tensat_dl.verify.rules.rule_types import check_compiles, check_rule_types
-from tensat_dl.verify.rules.sampling import (
-    LARGE_INSTANCES,
-    LIMIT,
-    LONGEST,
-    MOST_MEMBERS,
-    WIDE_LIMIT,
-    Draw,
-    Sampler,
-    numbers_of,
-)
+from tensat_dl.verify.rules.sampling import LARGE_INSTANCES, LIMIT, Sampler
 from tensat_dl.verify.rules.telling import PATIENCE, Telling
 from tensat_dl.verify.rules.verdict import Counterexample, Verdict
 from tensat_dl.verify.symbolic.unproved import Unproved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,15 @@ def as_stored(x: Array, dtype: str) -> Array:
     return x
 
 
+@dataclass(frozen=True, slots=True)
+class MachineRun:
+    """The outputs of a graph, whether an integer wrapped around, and the largest magnitude of a finite float."""
+
+    outputs: list[Array]
+    wrapped: bool
+    largest: float
+
+
 class MachineArithmetic:
     """Runs graphs. Random functions stand in for operators that are not known."""
 
@@ -43,9 +53,9 @@ class MachineArithmetic:
         self.ops = ops
         self._semantics = semantics_of(ops, primitive)
 
-    def run(self, graph: Graph, values: Mapping[str, Array]) -> tuple[list[Array], bool]:
-        """The outputs of a graph, and whether an integer wrapped around. Sums are taken first to last: hardware adds
-        in other orders, but in the same one for equal sums. Raises `ExecutionError`."""
+    def run(self, graph: Graph, values: Mapping[str, Array]) -> MachineRun:
+        """Runs a graph. Sums are taken first to last: hardware adds in other orders, but in the same one for equal
+        sums. Raises `ExecutionError`."""
         computed: dict[int, Array] = {}
         overflow = False
         for i in sorted(needed(graph.nodes, (i for _, i in graph.outputs))):
@@ -67,7 +77,12 @@ class MachineArithmetic:
                 overflow |= not np.array_equal(computed[i], found)
             if act != "none":
                 computed[i] = as_stored(ACTIVATIONS[act](computed[i]), dtype)
-        return [computed[i] for _, i in graph.outputs], overflow
+        largest = max((_largest(x) for x in computed.values() if x.dtype.kind == "f"), default=0.0)
+        return MachineRun([computed[i] for _, i in graph.outputs], overflow, largest)
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))
 
 
 def _in_one_type(function: Semantics) -> Semantics:

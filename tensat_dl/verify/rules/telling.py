@@ -8,7 +8,9 @@ from itertools import islice
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.rules.coverage import Coverage
-from tensat_dl.verify.rules.sampling import LARGE_PATIENCE, Draw, Sampler, instances, sizes
+from tensat_dl.verify.rules.frame import Draw
+from tensat_dl.verify.rules.numbers import sizes
+from tensat_dl.verify.rules.sampling import LARGE_PATIENCE, Sampler, instances
 
 #: How many instances a rule is tested on, and after how many vain attempts no more are looked for.
 INSTANCES = 36

@@ -20,8 +20,9 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.ops.typing import Inference, infer
 from tensat_dl.ops.values import SymType
 from tensat_dl.verify.rules import sampling
+from tensat_dl.verify.rules.frame import WIDE_LIMIT
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.sampling import LIMIT, WIDE_LIMIT, Sampler
+from tensat_dl.verify.rules.sampling import LIMIT, Sampler
 
 pytestmark = pytest.mark.sampled(10)
 
