@@ -46,8 +46,8 @@ class Recipes:
 
     def _at(self, node: ir.Node, read: Read, facts: ModelFacts) -> Hashable:
         """The recipe at some sizes; None if nothing is computed there, as far as is known."""
-        values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.name]
-        shapes = (facts.shape(str(v.name)) for v in values)
+        names = [str(v.name) for v in (*node.inputs, *node.outputs) if v is not None and v.name]
+        shapes = (facts.shape(n) for n in names if n in self.varying or n not in self.facts.constants)
         if facts is not self.facts and any(s is None or min(s, default=1) <= 0 for s in shapes):
             return None
         builder = GraphBuilder("")

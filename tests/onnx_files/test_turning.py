@@ -154,6 +154,16 @@ MODELS: Mapping[str, Middle] = {
         ],
         [numbers("first", 0)],
     ),
+    "resized without a region": (
+        [
+            make_node("Unsqueeze", ["a", "first"], ["wide"]),
+            make_node("Shape", ["wide"], ["size"]),
+            make_node("MaxPool", ["wide"], ["half"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+            make_node("Resize", ["half", "nothing", "nothing", "size"], ["large"], mode="linear"),
+            make_node("Squeeze", ["large", "first"], ["b"]),
+        ],
+        [numbers("first", 0, 1), tensor("nothing", [])],
+    ),
 }
 ROWS = (1, 2, 3, 6, 7, 8, 37, 128, 999, 1000, 1001, 1400)
 
