@@ -42,7 +42,8 @@ def failed(path: str, message: str, hint: str = "") -> TsrError:
 
 
 def read_model(path: str) -> ir.Model:
-    """The model in a file. Raises `TsrError` if there is none, or it can't be read."""
+    """The model in a file, its nodes in an order in which they can be computed. Raises `TsrError` if there is none,
+    or it can't be read."""
     with readable(path):
         with open(path, "rb") as file:
             if not file.read(1):
@@ -54,6 +55,7 @@ def read_model(path: str) -> ir.Model:
                 _branches_are_computed(path, graph)
             write_out(proto)
             model = ir.from_proto(proto)
+            model.graph.sort()
             ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
         except DecodeError:
             message = "this is not an ONNX file, or it is truncated"
