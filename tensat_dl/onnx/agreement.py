@@ -19,12 +19,14 @@ from tensat_dl.core.words import first_line
 from tensat_dl.onnx.blocks import SLACK, apart, nudged
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.session import NotRunnable, Session
+from tensat_dl.onnx.tensors import numpy_dtype
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes
 from tensat_dl.sizes.named import in_words
 from tensat_dl.verify.equivalence import Agreement
 
 if TYPE_CHECKING:
+    from tensat_dl.core.graph import Graph
     from tensat_dl.onnx.importer import Imported
 
 #: The largest difference that is put down to rounding, in units of the largest magnitude of an output. Outputs may be
@@ -62,8 +64,8 @@ class Reference:
     """The model that others have to agree with: loaded, and run on inputs that it accepts.
 
     It runs at ``dims``, the sizes of its open dimensions, on random inputs and on the ``given`` ones, and at the
-    sizes of a ``mix``. Other sizes are those in the ranges that are ``said``. Raises `Incomparable` if it does not
-    run.
+    sizes of a ``mix``. Other sizes are those in the ranges that are ``said``. Each output may differ by as much as
+    its type, or the ``coarsest`` type that it is computed in, allows. Raises `Incomparable` if it does not run.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class Reference:
         said: Mapping[str, DimSizes] | None = None,
         mix: Sequence[Mapping[str, int]] = (),
         turning: Sequence[Mapping[str, int]] = (),
+        coarsest: Sequence[float] = (),
     ) -> None:
         self.path = path
         self._dims = dict(dims)
         self._said = said or {}
         self._turning = turning
+        self._coarsest = coarsest
         self._seed = seed
         self._session = _session(path)
         self._cases: list[_Case] = []
@@ -110,8 +114,10 @@ class Reference:
     def of(cls, imported: Imported, seed: int) -> Reference:
         """A model that was read, with the sizes and inputs that came with it. Raises `Incomparable`."""
         mix = [dims for dims, _ in imported.mix]
-        said, turning = imported.said, imported.turning
-        return cls(imported.model, imported.path, imported.dims, seed, imported.given, said, mix, turning)
+        model, path, dims, given = imported.model, imported.path, imported.dims, imported.given
+        return cls(
+            model, path, dims, seed, given, imported.said, mix, imported.turning, coarsest(imported.graph)
+        )
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -242,8 +248,11 @@ class Reference:
         except NotRunnable as e:
             return Agreement("differs", 0.0, f"the optimized model does not run: {e}")
         found = [relative_error(x, y) for x, y in zip(case.expected, actual, strict=True)]
-        limits = [limit for _, limit in found]
-        if any(error > limit for error, limit in found):  # perhaps the original is as unsteady
+        least = self._coarsest or [0.0] * len(found)
+        limits = [limit and max(limit, other) for (_, limit), other in zip(found, least, strict=True)]
+        if any(
+            error > limit for (error, _), limit in zip(found, limits, strict=True)
+        ):  # perhaps the original is as unsteady
             drifts = [relative_error(x, y)[0] for x, y in zip(case.expected, self._plain(case), strict=True)]
             limits = [
                 max(limit, SLACK * drift) if limit and isfinite(drift) else limit
@@ -287,6 +296,19 @@ class Reference:
                 case.moved.append(self._session.outputs(case.values))
                 case.moved.append(self._session.outputs({n: nudged(x) for n, x in case.values.items()}))
         return [outputs[i] for outputs in case.moved]
+
+
+def coarsest(graph: Graph) -> list[float]:
+    """What the coarsest type allows, of those that what each output of a graph computes from its inputs has."""
+    found: list[float | None] = []  # None for what depends on constants alone
+    for node in graph.nodes:
+        before = [known for j in node.inputs if (known := found[j]) is not None]
+        if node.op == "input":
+            found.append(0.0)
+        else:
+            names = [numpy_dtype(t.dtype).name for t in node.types]
+            found.append(max(*before, *(TOLERANCE.get(n, 0.0) for n in names)) if before else None)
+    return [found[i] or 0.0 for _, i in graph.outputs]
 
 
 def further(size: int, within: DimSizes = DimSizes()) -> Iterator[int]:  # noqa: B008 (it is frozen)

@@ -20,7 +20,7 @@ from tensat_dl.onnx import agreement
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tests.cli.running import invoke
 
-from .models import model, saved, tensor, value
+from .models import model, read, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -71,6 +71,30 @@ def beside_large_numbers(nodes: list[Any], axis: int = 1) -> Any:
 
 
 X_ITSELF = [make_node("Identity", ["x"], ["z"])]
+
+
+@pytest.mark.parametrize(("cast", "status"), [("x", "agrees"), ("c", "differs")])
+def test_the_coarsest_type_on_the_way_counts(cast: str, status: str, tmp_path: Path) -> None:
+    """Outputs in f32 of a model that computes in f16; weights that are kept in f16 do not count."""
+
+    def scaled_in_half(factor: float) -> Any:
+        float16, float32 = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+        nodes = [
+            make_node("Cast", ["c"], ["factor"], to=float32),
+            make_node("Mul", ["x", "factor"], ["y"]),
+        ]
+        if cast == "x":
+            nodes = [
+                make_node("Cast", ["x"], ["half"], to=float16),
+                make_node("Mul", ["half", "c"], ["product"]),
+                make_node("Cast", ["product"], ["y"], to=float32),
+            ]
+        c = tensor("c", np.full(4, factor), np.float16)
+        return model(nodes, [value("x", 3, 4)], [value("y", 3, 4)], [c])
+
+    after = saved(tmp_path, scaled_in_half(2.005), "after.onnx")
+    found = Reference.of(read(tmp_path, scaled_in_half(2.0)), 0).check(after)
+    assert found.status == status, found.message
 
 
 @pytest.mark.parametrize("axis", [0, 1])
