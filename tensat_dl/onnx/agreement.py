@@ -261,7 +261,7 @@ class Reference:
         far = [i for i, (error, _) in enumerate(found) if not error <= limits[i]]
         if not far:
             for i, (x, y) in enumerate(zip(case.expected, actual, strict=True)):
-                if block := apart(x, y, limits[i], partial(self._moved, case, i)):
+                if found[i][0] and (block := apart(x, y, limits[i], partial(self._moved, case, i))):
                     message = f"output {self._session.declared[i].name} differs {block}"
                     return Agreement("differs", found[i][0], message)
             return Agreement(
@@ -367,6 +367,8 @@ def relative_error(x: Any, y: Any) -> tuple[float, float]:
         return 0.0, 0.0
     if a.dtype.name not in TOLERANCE:
         return float((a != b).mean()), 0.0
+    if np.array_equal(a, b):  # which takes a tenth of the time
+        return 0.0, TOLERANCE[a.dtype.name]
     with np.errstate(all="ignore"):
         p, q = a.astype(np.float64), b.astype(np.float64)
         finite = np.isfinite(p)
