@@ -26,7 +26,7 @@ from tensat_dl.onnx.model_files import NEWEST, OLDEST, converted, failed, opset,
 from tensat_dl.onnx.opaque import Originals, impure_functions, operands
 from tensat_dl.onnx.operator import Reading, Unmapped
 from tensat_dl.onnx.operators import READ
-from tensat_dl.onnx.ranges import another, checked_dims, complete
+from tensat_dl.onnx.ranges import another, checked_dims, complete, half
 from tensat_dl.onnx.recipes import DIFFERENT, Recipes
 from tensat_dl.onnx.tensors import HANDLE, constant, tensor_type
 from tensat_dl.onnx.turning import Turning
@@ -177,7 +177,8 @@ def imported(
     bound = typical(path, model, asked)
     said = {name: complete(asked.get(name), size) for name, size in bound.items()}
     mix = [at_sizes(bound, {name: n}) for name, d in said.items() if d.mixed for n in d.sizes]
-    examined = [{**bound, name: n} for name, d in said.items() if (n := another(d, bound[name]))]
+    others_of = {name: n for name, d in said.items() if (n := another(d, bound[name]))}
+    examined = [{**bound, name: n} for name, n in others_of.items()]
     ends = [{**bound, name: n} for name, d in said.items() if d.high is not None for n in (d.low, d.high)]
     known = [bound, *examined, *mix, *ends]
 
@@ -188,6 +189,9 @@ def imported(
         return turning
 
     facts, *others = resolved(model, known, further)
+    for i, name in enumerate(others_of):
+        if (n := half(said[name], bound[name])) < bound[name]:
+            others[i] = _where_it_runs(model, facts, others[i], {**bound, name: n})
     shapes = [f.shapes() for f in others[: len(examined) + len(mix)]]
     in_mix = list(zip(mix, shapes[len(examined) :], strict=True))
     reader = _ModelReader(path, model, facts, others)
@@ -214,6 +218,18 @@ def imported(
         older,
         given,
     )
+
+
+def _where_it_runs(
+    model: ir.Model, facts: ModelFacts, other: ModelFacts, sizes: Mapping[str, int]
+) -> ModelFacts:
+    """The facts at another size, or at these ``sizes`` if more is known there: a model that has a largest size, as
+    that of a table of positions, has no shapes beyond it."""
+    known = len(other.shapes())
+    if known >= len(facts.shapes()):
+        return other
+    smaller = ModelFacts(model, sizes)
+    return smaller if len(smaller.shapes()) > known else other
 
 
 class _ModelReader:

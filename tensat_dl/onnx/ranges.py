@@ -62,7 +62,12 @@ def another(d: DimSizes, size: int) -> int | None:
     if 2 * size in d:
         return 2 * size
     assert d.high is not None
-    return d.high if d.high > size else max(d.low, -(-size // 2))
+    return d.high if d.high > size else half(d, size)
+
+
+def half(d: DimSizes, size: int) -> int:
+    """About half of a size, or the smallest one in the range."""
+    return max(d.low, -(-size // 2))
 
 
 def record(model: ir.Model, said: Mapping[str, DimSizes]) -> None:

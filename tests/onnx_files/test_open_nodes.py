@@ -271,3 +271,23 @@ def test_what_is_asked_of_a_reshape() -> None:
     halves = [((40, 20), (20, 2, 10, 2)), ((20, 40), (10, 2, 20, 2))]
     assert asked_shape((20, 20), (10, 2, 10, 2), halves) is None
     assert asked_shape((20, 20), (10, 2, 10, 2), halves[:1]) == [REST, 2, 10, 2]
+
+
+def test_a_size_that_is_the_largest(tmp_path: Path) -> None:
+    """Twice as large, shapes are not known: there are as many places. What is written fits smaller sizes."""
+    proto = attention()
+    places = [
+        make_node("Shape", ["x"], ["length"], start=1, end=2),
+        make_node("Slice", ["table", "zero", "length", "zero"], ["places"]),
+        make_node("Add", ["x", "places"], ["placed"]),
+    ]
+    for node in proto.graph.node:
+        node.input[:] = ["placed" if name == "x" else name for name in node.input]
+    nodes = [*places, *proto.graph.node]
+    weights = [*proto.graph.initializer, random("table", 8, WIDTH), tensor("zero", [0], np.int64)]
+    path = saved(tmp_path, model(nodes, proto.graph.input, proto.graph.output, weights))
+    imported = import_model(path, {"batch": 2, "time": 8})
+    assert [known.get("placed") for known in imported.elsewhere] == [(4, 8, WIDTH), (2, 4, WIDTH)]
+    egraph = priced(imported)
+    egraph = egraph.without(imported.fixed_sizes(egraph, imported.graph))
+    assert {drawn(imported, egraph, seed, tmp_path) for seed in range(12)} == {"agrees"}
