@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from math import isinf, isnan
@@ -27,7 +27,7 @@ from tensat_dl.verify.symbolic.functions import (
     is_positive,
     only_factor,
 )
-from tensat_dl.verify.symbolic.needs import COMPARED, Choice, Guard, Need, Needs
+from tensat_dl.verify.symbolic.needs import COMPARED, QUOTIENT, ROOT, Bounded, Choice, Guard, Need, Needs
 from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -314,9 +314,9 @@ class Context:
             return el.number(0)
         power = fn.startswith("power")  # whose exponent may be any
         if (fn in PARTIAL or power) and not is_positive(args[0]):
-            self.needs.note(fn if power else "root", args[0])
+            self.needs.note(fn if power else ROOT, args[0])
         if (fn in DIVIDING or power) and not is_divisor(args[-1], self.known.holds, self._truths()):
-            self.needs.note(fn if power else "divisor", args[-1])
+            self.needs.note(fn if power or fn == QUOTIENT else "divisor", args[-1])
         return applied(fn, args)
 
     def _truths(self) -> list[str]:
@@ -396,16 +396,29 @@ class Context:
         compare otherwise."""
         with self.needs.apart() as noted:
             made = [element() for element in elements]
-        if any(need.lost not in ("", COMPARED) for need in noted):
+        if any(need.lost not in ((), (COMPARED,)) for need in noted):
             raise Inexpressible("a comparison or a cast is of what may be a number without roots or divisors")
         with self.needs.lost(COMPARED):
             self.needs.again(noted)
         if any(need.guards for need in noted):
             raise Inexpressible("a comparison or a cast is of what a part alone has roots or divisors")
-        if any(need.kind != "root" for need in noted):
+        if any(need.kind != ROOT for need in noted):
             raise Inexpressible("a comparison or a cast is of a quotient that may be infinite")
         needed = {el.single(FunctionOf(f"need of {need.kind}", (need.of,))) for need in noted}
         return made, sorted(needed, key=lambda v: v.text)
+
+    def bounded(self, operator: Hashable, x: Tensor) -> Tensor:
+        """A tensor of whose infinite elements an operator may make numbers."""
+
+        def at(index: Index) -> Value:
+            with self.needs.lost(Bounded(operator, index)):
+                return x.at(index)
+
+        def flat(offset: Int) -> Value:
+            with self.needs.lost(Bounded(operator, offset)):
+                return element_at(x, offset, self)
+
+        return replace(x, at=at, flat=x.flat and flat)
 
     def quotient(self, a: Value, b: Value) -> Value:
         return el.multiply(a, self.apply("inverse", b))

@@ -287,11 +287,30 @@ MEANINGS: Mapping[str, Meaning] = {
 }  # fmt: skip
 
 
+#: Operators that may make numbers of infinite operands.
+BOUNDING = frozenset((
+    "relu", "tanh", "sigmoid", "exp", "rsqrt", "erf", "gelu", "power", "ewmax", "ewmin", "reduce_max", "poolmax",
+    "softmax", "rmsnorm",
+))  # fmt: skip
+#: Operators that do so of their last operand alone.
+BOUNDING_LAST = frozenset(("ewdiv", "batchnorm"))
+
+
+def _bounded(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes) -> Sequence[Tensor]:
+    """The operands of an operator, noted as what it may make numbers of where they are infinite."""
+    first = 0 if op in BOUNDING or attrs.get("act", "none") != "none" else len(xs)
+    if op in BOUNDING_LAST:
+        first = len(xs) - 1
+    applied = op, tuple(map(id, xs)), repr(sorted(attrs.items()))
+    return [x if k < first else context.bounded((k, *applied), x) for k, x in enumerate(xs)]
+
+
 def meaning(op: str, context: Context, xs: Sequence[Tensor], attrs: Attributes, infer: Inference) -> Tensor:
     """The result of an operator that is not understood by its definition. Raises `Inexpressible`, and `IllTyped` for
     operands that it does not take."""
     (t,) = infer(op, [SymType(x.dtype, x.shape) for x in xs], attrs).types
     shape = context.simple(t.shape)
+    xs = _bounded(op, context, xs, attrs)
     if op in ROUNDED:
         attrs = {**attrs, "rounded": is_type(context, t.dtype, *INTEGERS)}
     if op in POINTWISE:

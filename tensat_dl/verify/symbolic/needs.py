@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -23,8 +23,23 @@ class Choice:
 Guard = Condition | Choice
 
 
+#: Kinds of what is no number where it has no value, and not infinite: roots, and quotients of integers.
+ROOT, QUOTIENT = "root", "quotient"
 #: How a comparison loses what its operands need.
 COMPARED = "compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """An operator may make a number of an infinite operand, of which this is an element: tanh does, a maximum, and a
+    quotient of its divisor. Other needs are not lost so."""
+
+    operator: Hashable
+    place: Hashable
+
+
+#: The ways in which something is lost, the innermost first.
+Ways = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +51,12 @@ class Need:
     kind: str
     of: Value
     guards: frozenset[Guard] = frozenset()
-    lost: str = ""
+    lost: Ways = ()
 
-    def lost_by(self, way: str) -> str:
-        """How it is lost where it is lost in some way as well."""
-        return COMPARED if COMPARED in (self.lost, way) else self.lost + way
+    def losing(self, ways: Ways) -> Need:
+        """What is lost in some ways as well."""
+        kept = (w for w in ways if not (self.kind in (ROOT, QUOTIENT) and isinstance(w, Bounded)))
+        return replace(self, lost=_one_after_the_other(self.lost, tuple(kept)))
 
     def where(self, names: Mapping[Atom, Int]) -> Bool:
         """The guards as a condition, with integers in place of indices."""
@@ -48,6 +64,10 @@ class Need:
             sym.substitute(g, names) if isinstance(g, Condition) else _as_condition(g, names)
             for g in self.guards
         )
+
+
+def _one_after_the_other(inner: Ways, outer: Ways) -> Ways:
+    return (COMPARED,) if COMPARED in (*inner, *outer) else (*inner, *outer)
 
 
 def _as_condition(choice: Choice, names: Mapping[Atom, Int]) -> Bool:
@@ -70,21 +90,21 @@ class Needs:
 
     found: dict[Need, None] = field(default_factory=dict)
     within: frozenset[Guard] = frozenset()
-    losing: str = ""
+    losing: Ways = ()
 
     def note(self, kind: str, of: Value) -> None:
-        self.found[Need(kind, of, self.within, self.losing)] = None
+        self.found[Need(kind, of, self.within).losing(self.losing)] = None
 
     def again(self, noted: Iterable[Need]) -> None:
         """Notes what was noted apart, under the guards that hold now as well."""
         for need in noted:
-            self.found[replace(need, guards=need.guards | self.within, lost=need.lost_by(self.losing))] = None
+            self.found[replace(need, guards=need.guards | self.within).losing(self.losing)] = None
 
     @contextmanager
-    def lost(self, way: str) -> Iterator[None]:
+    def lost(self, way: Hashable) -> Iterator[None]:
         """Where a result may be a number whether an operand is one or not."""
         before = self.losing
-        self.losing = way
+        self.losing = _one_after_the_other((way,), before)
         try:
             yield
         finally:
@@ -105,7 +125,7 @@ class Needs:
         """Notes in a place of its own, whatever guards hold around it."""
         before = self.found, self.within, self.losing
         found: dict[Need, None] = {}
-        self.found, self.within, self.losing = found, frozenset(), ""
+        self.found, self.within, self.losing = found, frozenset(), ()
         try:
             yield found
         finally:

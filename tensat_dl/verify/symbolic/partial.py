@@ -3,7 +3,7 @@ those of its source alone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from tensat_dl.ops import symbolic as sym
@@ -11,7 +11,7 @@ from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context
 from tensat_dl.verify.symbolic.elements import Value
-from tensat_dl.verify.symbolic.needs import COMPARED, Need
+from tensat_dl.verify.symbolic.needs import COMPARED, Bounded, Need
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.unproved import Unproved
 
@@ -25,15 +25,21 @@ def check_needs(after: Iterable[Need], before: Iterable[Need], context: Context)
     the source does not."""
     known = dict.fromkeys(before)
     for need in after:
-        alike = [n for n in known if n.kind == need.kind and _has_as_few_numbers(n, need)]
+        alike = [n for n in known if n.kind == need.kind]
         if not _is_met(need, alike, context):
             raise Unproved(_REASON)
 
 
-def _has_as_few_numbers(source: Need, target: Need) -> bool:
+def _has_as_few_numbers(source: Need, target: Need, names: Mapping[Atom, Int]) -> bool:
     """Whether a result that has one need is a number only where one is that has the other: what is lost in one way
     need not be in another. Comparisons are numbers everywhere."""
-    return source.lost in ("", target.lost) or target.lost == COMPARED
+    if not source.lost or COMPARED in target.lost:
+        return True
+    return source.lost == tuple(_with_names(way, names) for way in target.lost)
+
+
+def _with_names(way: Hashable, names: Mapping[Atom, Int]) -> Hashable:
+    return Bounded(way.operator, sym.substitute(way.place, names)) if isinstance(way, Bounded) else way
 
 
 def _is_met(need: Need, known: Collection[Need], context: Context) -> bool:
@@ -46,6 +52,8 @@ def _is_met(need: Need, known: Collection[Need], context: Context) -> bool:
     covered: list[Bool] = []
     for other in known:
         for names in _alike(need.of, other.of, context):
+            if not _has_as_few_numbers(other, need, names):
+                continue
             with suppress(Remainder):
                 settle(el.subtract(el.substituted(need.of, names), other.of), context)
                 covered.append(other.where({}))

@@ -201,6 +201,10 @@ def test_false_for_some_sizes_or_values(tmp_path: Path, text: str) -> None:
         " power(sqrt(transpose(x; perm = p)); exponent = e) }",
         "rule r { power(sqrt(x); exponent = e) where e != 0.0 =>"
         " power(sqrt(x); exponent = e) + sqrt(x) - sqrt(x) }",
+        # what may be infinite is made a number of in the same way
+        "rule r { z * tanh(x / relu(y)) where shape(x) == shape(y) => tanh(x / relu(y)) * z }",
+        "rule r { z * reduce_max(softmax(x / relu(y); axis = 0); axis = 0) where rank(x) == 1, shape(x) == shape(y)"
+        " => reduce_max(softmax(x / relu(y); axis = 0); axis = 0) * z }",
         # roots and divisors of a part are those of the same part
         "rule r { log(concat(x, y; axis = k)) => concat(log(x), log(y); axis = k) }",
         "rule r { transpose(select(c, log(x), y); perm = p) where rank(c) == rank(x), rank(x) == rank(y)"
