@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -41,6 +42,18 @@ def failed(path: str, message: str, hint: str = "") -> TsrError:
 # ---- reading ---------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What onnx-ir logs of a model is said as an error."""
+    logger = logging.getLogger("onnx_ir")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def read_model(path: str) -> ir.Model:
     """The model in a file, its nodes in an order in which they can be computed. Raises `TsrError` if there is none,
     or it can't be read."""
@@ -54,7 +67,8 @@ def read_model(path: str) -> ir.Model:
             for graph in (proto.graph, *proto.functions):
                 _branches_are_computed(path, graph)
             write_out(proto)
-            model = ir.from_proto(proto)
+            with _quietly():
+                model = ir.from_proto(proto)
             model.graph.sort()
             ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
         except DecodeError:
