@@ -49,7 +49,7 @@ LARGE = {"f16": 4e4, "bf16": 2e38, "f32": 2e38, "f64": 1e308}
 #: Integers beside such floats.
 FEW = (0, 1, 2)
 #: Numbers beside infinities may differ by rounding: by so much, relative; and by so many of the last bits, in the
-#: narrowest float type, of the largest finite number on the way.
+#: narrowest float type, of the largest finite number on the way, unless one side alone has infinities there.
 TOLERANCE = 1e-2
 LAST_BITS = 4
 #: So many constants of both sides are tried as numbers that may make a divisor zero.
@@ -224,6 +224,10 @@ def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Val
     pools = (_not_finite, _large, *[_zeros_beside_infinities] * (zeros == "same"))
     for pool, turn in product(pools, range(SPECIAL_DRAWS)):
         yield _from(instance, seed, pool, pool.__name__, turn)
+    for sign, name in product((1, -1), floats):
+        value, dtype = plain[name].copy(), _types(instance)[name].dtype
+        value.reshape(-1)[:1] = sign * LARGE[dtype]
+        yield {**plain, name: as_stored(value, dtype)}
 
 
 def _not_finite(dtype: str) -> Sequence[float]:
@@ -300,7 +304,7 @@ def _difference(
         return None
     least = min((DIGITS[t] for t in _nodes(instance) if t in FLOATS), default=DIGITS["f64"])
     last = 2.0 ** (LAST_BITS - least)
-    on_the_way = last * max(left.largest, right.largest)
+    on_the_way = last * max(left.largest, right.largest) if left.infinite == right.infinite else 0.0
     for x, y in zip(left.outputs, right.outputs, strict=True):
         rounding = on_the_way + max(TOLERANCE, last) * np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
         unequal = counts(x, y, left.wrapped or right.wrapped, rounding)

@@ -38,11 +38,13 @@ def as_stored(x: Array, dtype: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class MachineRun:
-    """The outputs of a graph, whether an integer wrapped around, and the largest magnitude of a finite float."""
+    """The outputs of a graph, whether an integer wrapped around, the largest magnitude of a finite float, and whether
+    a float was infinite."""
 
     outputs: list[Array]
     wrapped: bool
     largest: float
+    infinite: bool
 
 
 class MachineArithmetic:
@@ -77,8 +79,10 @@ class MachineArithmetic:
                 overflow |= not np.array_equal(computed[i], found)
             if act != "none":
                 computed[i] = as_stored(ACTIVATIONS[act](computed[i]), dtype)
-        largest = max((_largest(x) for x in computed.values() if x.dtype.kind == "f"), default=0.0)
-        return MachineRun([computed[i] for _, i in graph.outputs], overflow, largest)
+        floats = [x for x in computed.values() if x.dtype.kind == "f"]
+        largest = max(map(_largest, floats), default=0.0)
+        infinite = any(np.isinf(x).any() for x in floats)
+        return MachineRun([computed[i] for _, i in graph.outputs], overflow, largest, infinite)
 
 
 def _largest(x: Array) -> float:

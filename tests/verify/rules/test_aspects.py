@@ -43,6 +43,11 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             " => log(reduce_sum(exp(x); axis = 1))",
             {"rounding", "infinities"},
         ),
+        ("sigmoid((x + x) / 2.0 - x) => sigmoid(x - x)", {"infinities"}),  # 1, and 0.5, if x + x is infinite
+        (  # for large numbers above 0 alone
+            "smul(ewmul(x, ewadd(erf(smul(x, 0.7071067811865476)), 1.0)), 0.5) => gelu(x)",
+            {"rounding", "infinities"},
+        ),
         ("sqrt(x) => x * rsqrt(x)", {"rounding", "infinities", "zero divisors"}),
         ("equal(x, x) => fill(; value = 1.0, dtype = bool, shape = shape(x))", {"infinities"}),
         (
