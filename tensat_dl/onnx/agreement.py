@@ -18,6 +18,7 @@ import onnx_ir as ir
 from tensat_dl.core.words import first_line
 from tensat_dl.onnx.blocks import SLACK, apart, nudged
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
+from tensat_dl.onnx.ranges import half
 from tensat_dl.onnx.session import NotRunnable, Session
 from tensat_dl.onnx.tensors import numpy_dtype
 from tensat_dl.ops.semantics.arrays import Array
@@ -187,7 +188,7 @@ class Reference:
                 accepted = list(islice(self._accepted(name, size), FURTHER))
                 if accepted:  # a batch of one, a longer sequence or a shorter one
                     low = self._range(name).low
-                    wanted = (low,) if size <= FEW else (2 * size, _half(size, low))
+                    wanted = (low,) if size <= FEW else (2 * size, half(self._range(name), size))
                     fitting = (n for n in wanted if n in accepted and larger * n <= LARGER * size)
                     at_once[name] = next(fitting, accepted[0])
                     larger *= at_once[name] / size
@@ -318,16 +319,11 @@ def further(size: int, within: DimSizes = DimSizes()) -> Iterator[int]:  # noqa:
     prime = _prime(size + 1)
     if prime not in within:
         prime = next((n for n in range(size - 1, low - 1, -1) if _is_prime(n)), size)
-    longer = 2 * size if 2 * size in within else _half(size, low)
+    longer = 2 * size if 2 * size in within else half(within, size)
     largest = () if high is None else (high,)
     more = (size + 1, 3 * size, _prime(3 * size + 1), size - 1, *range(low + 1, low + FURTHER + 1))
     sizes = (prime, low, longer, *largest, *(more if high is not None else more[:3]))
     return (n for n in dict.fromkeys(sizes) if n != size and n in within)
-
-
-def _half(size: int, low: int) -> int:
-    """About half of a size, but no less than the smallest."""
-    return max(low, -(-size // 2))
 
 
 def _is_prime(n: int) -> bool:
