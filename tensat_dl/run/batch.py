@@ -27,6 +27,7 @@ from tensat_dl.files import real_path, write, write_bytes
 from tensat_dl.jobs.identity import identity
 from tensat_dl.jobs.job import Ended, FileOf, Job, Place
 from tensat_dl.lang.imports import files_of
+from tensat_dl.lang.load import read_source
 from tensat_dl.lang.program import load_program
 from tensat_dl.onnx import is_onnx
 from tensat_dl.resources import rules as library
@@ -41,6 +42,8 @@ MANIFEST = "manifest.json"
 SHARE_OF_TIME = 0.1
 #: Statuses of models that need not be tried again.
 FINAL = ("faster", "unchanged", "refused")
+#: The start of a graph, which may follow another item on its line.
+_GRAPH = re.compile(r"^(?:[^/\n]*[;}])?[ \t]*graph[ \t]", re.MULTILINE)
 
 Facts = Mapping[str, Any]
 
@@ -100,8 +103,11 @@ def _has_graph(file: Path) -> bool:
     """Whether a file is one of the language, and may have a graph: packs of rules lie beside models."""
     if file.suffix.lower() != ".tsr":
         return False
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return any(line.lstrip().startswith("graph ") for line in text.splitlines())
+    try:
+        text = read_source(str(file)).text
+    except TsrError:  # which says why when the model is read
+        return True
+    return _GRAPH.search(text) is not None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from tensat_dl.jobs.job import Ended, Job, Reply
-from tensat_dl.run.batch import MANIFEST, Manifest, alone_in
+from tensat_dl.run.batch import MANIFEST, Manifest, alone_in, models_in
 from tensat_dl.run.one_of_many import Answered, ToOptimize, optimizer
 from tensat_dl.run.options import Options
 from tests.cli.processes import alive, children, linux, wait_for
@@ -79,6 +79,20 @@ def test_a_folder(models: Path, tmp_path: Path) -> None:
     # An option that decides answers starts all anew; those that do not, none.
     assert "4 done before" in invoke("batch", models, "-o", out, "--retries", 0, "--job-time", 99).out
     assert "0 done before" in invoke("batch", models, "-o", out, "--max-iters", 3).out
+
+
+@pytest.mark.parametrize(
+    "start", ["\ufeffgraph g {", "graph\tg {", "op f(x: tensor) = x; graph g {", "graph g{"]
+)
+def test_graphs_of_a_folder_are_found_however_they_are_written(start: str, tmp_path: Path) -> None:
+    """The folder has also what is no text: that is refused, and not passed over."""
+    (tmp_path / "m.tsr").write_text(f"{start}\n  input x : f32[4]\n  output relu(x)\n}}\n", encoding="utf-8")
+    (tmp_path / "utf16.tsr").write_text("graph g {\n}\n", encoding="utf-16")
+    (tmp_path / "rules.tsr").write_text(
+        "// A graph has it.\n/// The\n/// graph of it.\nrule r { relu(relu(x)) => relu(x) }\n"
+    )
+    found = models_in([str(tmp_path)], tmp_path / "out")
+    assert [m.name for m in found] == ["m.tsr", "utf16.tsr"]
 
 
 def test_a_model_whose_files_were_sent(models: Path, tmp_path: Path) -> None:
