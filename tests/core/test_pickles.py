@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import tensat_dl
 from tensat_dl.core.graph import TensorType
 from tensat_dl.lang.library import LibraryRule, items, library_operators, packs
+from tensat_dl.lang.named_sizes import Size, everywhere
+from tensat_dl.ops.symbolic import Sym
 from tensat_dl.pickles import pickled, unpickled
+from tensat_dl.sizes.named import NamedSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,10 @@ class Open:
     ],
 )
 def test_a_copy_is_equal(value: Any) -> None:
-    copy = unpickled(pickled(value))
-    assert copy == value
-    assert repr(copy) == repr(value)
-    assert pickle.loads(pickle.dumps(value)) == copy
+    copied = unpickled(pickled(value))
+    assert copied == value
+    assert repr(copied) == repr(value)
+    assert pickle.loads(pickle.dumps(value)) == copied
 
 
 def test_one_object_stays_one() -> None:
@@ -77,3 +82,16 @@ def test_the_library_is_the_same() -> None:
             (r.span.source.path, r.span.start) for r in rules
         ]
     assert repr(dict(unpickled(pickled(library_operators())))) == repr(dict(library_operators()))
+
+
+def test_explanations_of_graphs_with_open_sizes() -> None:
+    """Their integers remember what they are at other sizes."""
+    text = "graph g(n: 1..9 = 3) {\n  input x : f32[n, 2]\n  output relu(relu(x)), reshape(x; shape = [n * 2])\n}\n"
+    model = tensat_dl.load(text=f"rule once {{ relu(relu(x)) => relu(x) }}\n{text}")
+    result = tensat_dl.optimize(model)
+    for value in (model, result, tensat_dl.explain(model, result)):
+        for copied in (pickle.loads(pickle.dumps(value)), copy.deepcopy(value)):
+            assert copied.summary() == value.summary()
+    size = Size(3, cast(Sym, NamedSize("n", 1, 9, 3).symbol))
+    for same in (unpickled(pickled(size)), copy.deepcopy(size)):
+        assert (same, everywhere(same * 2)) == (3, everywhere(size * 2))
