@@ -11,9 +11,11 @@ Large packages are imported at first use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike, fspath
+from reprlib import repr as short
+from types import UnionType
 from typing import IO, TYPE_CHECKING, Any
 
 # The function `extract` below has the name of a package. Loading a package binds its name here, but only the first
@@ -100,8 +102,7 @@ def load(
         inputs: An .npz file of arrays on which an ONNX model is compared and timed.
 
     Raises:
-        TypeError: both or neither of ``source`` and ``text`` are given, or they, ``rules`` or ``dims`` have a wrong
-            type.
+        TypeError: both or neither of ``source`` and ``text`` are given, or an argument has another type.
         ValueError: an argument does not apply to the kind of file, or ``dims`` are no sizes.
         TsrError: the file cannot be read or has mistakes, or the package `onnx` is needed and not installed.
     """
@@ -109,6 +110,12 @@ def load(
         raise TypeError("load() takes a path or an open file, or else a text: load(text=..)")
     if isinstance(rules, str | PathLike):
         raise TypeError(f"rules is a list of packs: rules=[{fspath(rules)!r}]")
+    _check_type("rules", rules, _all_are(rules, str | PathLike), "a list of packs")
+    _check_type("text", text, text is None or isinstance(text, str), "a string")
+    _check_type("graph", graph, graph is None or isinstance(graph, str), "a name")
+    _check_type("inputs", inputs, inputs is None or isinstance(inputs, str | PathLike), "a path")
+    by_name = dims is None or (isinstance(dims, Mapping) and _all_are(dims, str))
+    _check_type("dims", dims, by_name, "sizes by name")
     from tensat_dl.lang.program import file_of_pack
     from tensat_dl.onnx import PACK, is_onnx
     from tensat_dl.run.reading import contents, read_onnx, read_tsr
@@ -249,6 +256,16 @@ def optimize(
     return result
 
 
+def _all_are(values: object, kind: type | UnionType) -> bool:
+    """Whether this is a collection of values of a kind."""
+    return isinstance(values, Collection) and all(isinstance(v, kind) for v in values)
+
+
+def _check_type(name: str, value: object, fits: bool, expected: str) -> None:
+    if not fits:
+        raise TypeError(f"{name} is {short(value)}: expected {expected}")
+
+
 def _check_model(model: Model, function: str) -> None:
     from tensat_dl.run.model import Model
 
@@ -256,10 +273,22 @@ def _check_model(model: Model, function: str) -> None:
         raise TypeError(f"{function}() takes what load() returned, not {type(model).__name__}")
 
 
+def _check_result(model: Model, result: Result, function: str) -> None:
+    """Raises TypeError for what is no result, ValueError for that of another model."""
+    from tensat_dl.run.result import Result
+
+    _check_model(model, function)
+    if not isinstance(result, Result):
+        raise TypeError(f"{function}() takes what optimize() returned, not {type(result).__name__}")
+    if result.before.graph != model.graph:
+        raise ValueError(f"the result is of another graph than the model's, {model.graph.name}")
+
+
 def _rules_for(model: Model, rules: Sequence[RewriteRule] | None) -> tuple[RewriteRule, ...]:
     """These rules, or the model's. Raises TypeError, ValueError."""
     from tensat_dl.core.rule import RewriteRule
 
+    _check_type("rules", rules, rules is None or isinstance(rules, Collection), "RewriteRules")
     if any(not isinstance(r, RewriteRule) for r in rules or ()):
         raise TypeError(
             "rules are RewriteRules; packs are named when a graph is loaded: load(path, rules=[..])"
@@ -286,13 +315,14 @@ def explain(model: Model, result: Result, *, progress: bool = False) -> Explanat
     """The steps by which rules lead from the graph of a model to the answer of `optimize`, each of them evaluated.
 
     The search is repeated, with the rules and options of the result. Ctrl-C ends it, and the steps found until then
-    are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`.
+    are returned. ``progress`` is that of `optimize`. Raises the errors of `optimize`; ValueError, too, for the result
+    of another model.
     """
     from tensat_dl.fuse.fuse import extended, unfused
     from tensat_dl.run.options import sizes_of
     from tensat_dl.run.pipeline import explain as run
 
-    _check_model(model, "explain")
+    _check_result(model, result, "explain")
     ops, declared = model.ops, result.declared
     after = unfused(result.after.graph, extended(ops, declared), declared)
     with _progress(progress) as told:
@@ -310,7 +340,9 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
 
     Raises:
         Mismatch: the result is wrong or its verification was interrupted, or the models differ. Nothing is written.
-        ValueError: the path has another ending, or .tsr for buckets, or the seed is negative.
+        TypeError: an argument has another type.
+        ValueError: the path has another ending, or .tsr for buckets, the seed is negative, or the result is that of
+            another model.
         TsrError: the package `onnx` is needed and not installed, or ONNX has no operators for the graph.
         OSError: the file can't be written.
     """
@@ -318,7 +350,8 @@ def save(model: Model, result: Result, path: str | PathLike[str], *, seed: int =
     from tensat_dl.run.options import check_option
     from tensat_dl.run.refused import check_usable
 
-    _check_model(model, "save")
+    _check_result(model, result, "save")
+    _check_type("path", path, isinstance(path, str | PathLike), "a path")
     path = fspath(path)
     check_option("seed", seed)
     if not path.lower().endswith((".tsr", ".onnx")):

@@ -50,9 +50,9 @@ class Size(int):
         self.everywhere = everywhere
         return self
 
-    def __getnewargs__(self) -> tuple[int, Sym]:
+    def __reduce__(self) -> tuple[type[Size], tuple[int, Sym]]:
         """What copies and pickles are made of."""
-        return int(self), self.everywhere
+        return Size, (int(self), self.everywhere)
 
     def __add__(self, other: int) -> int:
         return _result(int.__add__, sym.add, self, other)

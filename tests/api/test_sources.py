@@ -50,11 +50,37 @@ def test_imports_are_relative_to_the_open_file(tmp_path: Path, monkeypatch: pyte
         ({"text": "graph g \ud800"}, tensat_dl.TsrError, "not UTF-8"),
         ({"text": TEXT, "dims": {"n": 1}}, tensat_dl.TsrError, "has no size `n`"),
         ({"source": "g.tsr", "rules": Path("taso")}, TypeError, r"rules=\['taso'\]"),
+        ({"source": "g.tsr", "rules": None}, TypeError, r"rules is None: expected a list of packs"),
+        ({"source": "g.tsr", "rules": [7]}, TypeError, r"rules is \[7\]: expected a list of packs"),
+        ({"source": "g.tsr", "dims": 7}, TypeError, "dims is 7: expected sizes by name"),
+        ({"text": TEXT, "dims": {7: 7}}, TypeError, "dims is {7: 7}: expected sizes by name"),
+        ({"text": TEXT, "graph": 7}, TypeError, "graph is 7: expected a name"),
+        ({"text": TEXT.encode()}, TypeError, "text is b'.*: expected a string"),
+        ({"source": "m.onnx", "inputs": 7}, TypeError, "inputs is 7: expected a path"),
     ],
 )
 def test_what_cannot_be_read(arguments: dict[str, Any], error: type[Exception], say: str) -> None:
     with pytest.raises(error, match=say):
         tensat_dl.load(**arguments)
+
+
+def test_a_result_of_something_else(model: tensat_dl.Model, result: tensat_dl.Result, tmp_path: Path) -> None:
+    """It would be written as the answer to a graph that it does not compute."""
+    text = "graph g(n: 1..9 = 3) {\n  input x : f32[n]\n  output relu(x)\n}\n"
+    other = tensat_dl.optimize(tensat_dl.load(text=text))
+    out = tmp_path / "out.tsr"
+    for call in (tensat_dl.explain, lambda *given: tensat_dl.save(*given, out)):
+        with pytest.raises(ValueError, match="the result is of another graph"):
+            call(model, other)
+        with pytest.raises(ValueError, match="the result is of another graph"):
+            call(tensat_dl.load(text=text, dims={"n": 4}), other)
+        with pytest.raises(TypeError, match=r"\(\) takes what optimize\(\) returned, not NoneType"):
+            call(model, None)
+        call(tensat_dl.load(text=TEXT), result)
+    with pytest.raises(TypeError, match="path is 7: expected a path"):
+        tensat_dl.save(model, result, 7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="rules is 7: expected RewriteRules"):
+        tensat_dl.optimize(model, 7)  # type: ignore[arg-type]
 
 
 def test_a_file_in_the_wrong_mode() -> None:
