@@ -76,7 +76,7 @@ def command(
                 egraph, extract, ExtractLimits(seconds=time_limit), progress.extracting, n_best=n_best
             )
     except ExtractionError as e:
-        print(f"{source.path}: error: {e.naming(classes)}", file=sys.stderr)
+        print(f"{source.path}: error: {e.naming(classes, nodes)}", file=sys.stderr)
         return 2
     write_json(out, answer_to_json(found, egraph.roots, classes, nodes, n_best))
     write_json(json_path, extraction_to_json(found))

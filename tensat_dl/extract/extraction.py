@@ -30,17 +30,22 @@ TOLERANCE = 1e-9
 class ExtractionError(ValueError):
     """The e-graph cannot be extracted from: bad costs, roots without a derivation, or an unusable method.
 
-    A message about an e-class is written with ``{}`` in its place, so that a file's name of it can stand there.
+    A message about an e-class or an e-node is written with ``{}`` in its place, so that a file's name of it can stand
+    there.
     """
 
-    def __init__(self, message: str, eclass: int | None = None) -> None:
-        super().__init__(message if eclass is None else message.format(eclass))
+    def __init__(self, message: str, eclass: int | None = None, enode: int | None = None) -> None:
+        about = enode if eclass is None else eclass
+        super().__init__(message if about is None else message.format(about))
         self._message = message
         self._eclass = eclass
+        self._enode = enode
 
-    def naming(self, classes: Sequence[str]) -> str:
-        """The message with an e-class called as in ``classes``, names by number."""
-        return str(self) if self._eclass is None else self._message.format(classes[self._eclass])
+    def naming(self, classes: Sequence[str], nodes: Sequence[str] = ()) -> str:
+        """The message with an e-class called as in ``classes``, or an e-node as in ``nodes``, names by number."""
+        if self._eclass is not None:
+            return self._message.format(classes[self._eclass])
+        return str(self) if self._enode is None else self._message.format(nodes[self._enode])
 
 
 class CyclicEGraphError(ExtractionError):

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyscipopt import quicksum
 
+from tensat_dl.core.words import counted
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.extraction import CyclicEGraphError
 from tensat_dl.extract.incumbent import Incumbent
@@ -70,6 +71,7 @@ def _refuse_cycles(problem: Problem) -> None:
         if len(component) > 1:
             raise CyclicEGraphError(
                 "ilp-none has no constraints against cycles, and this e-graph has some: e-class {} and "
-                f"{len(component) - 1} others can depend on one another. Extract with exact, ilp-real or ilp-int",
+                f"{counted(len(component) - 1, 'other')} can depend on one another. "
+                "Extract with exact, ilp-real or ilp-int",
                 min(component),
             )

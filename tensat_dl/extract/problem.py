@@ -10,6 +10,7 @@ from math import fsum
 import numpy as np
 
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.words import counted
 from tensat_dl.extract.extraction import ExtractionError
 
 #: Costs beyond these could not be added up, or not be scaled for solvers.
@@ -86,9 +87,9 @@ def from_egraph(egraph: EGraph) -> Problem:
         bad = np.flatnonzero(relevant & wrong)
         if bad.size:
             n = int(bad[0])
-            raise ExtractionError(
-                f"e-node {n} ({egraph.op[n]}) has cost {cost[n]}: {needs} ({bad.size} such e-nodes)"
-            )
+            op = egraph.op[n].replace("{", "{{").replace("}", "}}")
+            such = counted(int(bad.size), "such e-node")
+            raise ExtractionError(f"e-node {{}} ({op}) has cost {cost[n]}: {needs} ({such})", enode=n)
     is_leaf = leaf.tolist()
     offsets = egraph.offsets.tolist()
     children = egraph.children.tolist()

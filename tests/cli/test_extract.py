@@ -144,7 +144,7 @@ LOOP = (
     "an e-class that is empty or depends on itself\n"
 )
 NO_CYCLES = (
-    "e.json: error: ilp-none has no constraints against cycles, and this e-graph has some: e-class p and 1 others "
+    "e.json: error: ilp-none has no constraints against cycles, and this e-graph has some: e-class p and 1 other "
     "can depend on one another. Extract with exact, ilp-real or ilp-int\n"
 )
 
@@ -188,8 +188,8 @@ NO_CYCLES = (
         ),
         (
             text(["c"], n=node("c", 1e300)),
-            "e.json: error: e-node 0 (f) has cost 1e+300: costs other than 0 must be from 1e-200 to 1e+200 "
-            "(1 such e-nodes)\n",
+            "e.json: error: e-node n (f) has cost 1e+300: costs other than 0 must be from 1e-200 to 1e+200 "
+            "(1 such e-node)\n",
         ),
         (text(["leaf", "top"], leaf=node("leaf"), n=node("top", 1.0, "n")), LOOP),
     ],

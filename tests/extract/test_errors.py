@@ -56,6 +56,15 @@ def test_messages_can_name_e_classes() -> None:
     assert ExtractionError("as {it} is").naming([]) == "as {it} is"
 
 
+def test_messages_can_name_e_nodes() -> None:
+    graph = egraph([[(1.0, []), (1e-300, [])]], [0])
+    graph = dataclasses.replace(graph, op=("f", "{g}"))
+    with pytest.raises(ExtractionError, match=r"e-node 1 \({g}\) has cost") as raised:
+        extract(graph)
+    assert raised.value.naming([], ["a", "{b}"]).startswith("e-node {b} ({g}) has cost 1e-300: ")
+    assert str(raised.value).endswith("(1 such e-node)")
+
+
 def test_unknown_method() -> None:
     with pytest.raises(ExtractionError, match="unknown extraction method 'best': use one of exact, ilp-real"):
         extract(egraph([[(1.0, [])]], [0]), "best")
@@ -69,7 +78,7 @@ def test_a_method_that_is_named_but_not_called(monkeypatch: pytest.MonkeyPatch) 
 
 def test_ilp_none_refuses_cycles() -> None:
     cyclic = egraph([[(1.0, [1]), (3.0, [])], [(1.0, [0]), (3.0, [])], [(0.0, [0, 1])]], [2])
-    with pytest.raises(CyclicEGraphError, match="e-class 0 and 1 others can depend on one another"):
+    with pytest.raises(CyclicEGraphError, match="e-class 0 and 1 other can depend on one another"):
         extract(cyclic, "ilp-none")
     # A cycle that the roots do not reach, or that nothing derives, is no obstacle.
     assert extract(egraph([[(1.0, [])], [(1.0, [2])], [(1.0, [1])]], [0]), "ilp-none").cost == 1.0
