@@ -247,4 +247,5 @@ def _check_same(item: ast.GraphItem, graph: Graph, expected: Graph, other: Graph
             what = f"`{wrong[0]}` of `{node.name}`" if a.op == b.op and wrong else f"`{node.name}`"
             raise error(item.name_span, f"{what} depends on a size in another way: see {sizes}", hint)
     if expected.outputs != other.outputs:
-        raise error(item.name_span, f"the graph has other outputs for {sizes}")
+        hint = "rounds of loops and choices may not depend on a size"
+        raise error(item.name_span, f"the graph has other outputs for {sizes}", hint)

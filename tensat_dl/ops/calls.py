@@ -46,7 +46,8 @@ def check_attrs(decl: OpDecl, given: Sequence[ex.KeywordArg], span: Span) -> Non
     names = [a.name for a in decl.attrs]
     for keyword in given:
         if keyword.name not in names:
-            has = f"it has {', '.join(names)}" if names else "it has no attributes"
+            has = f"its attributes are {', '.join(names)}" if len(names) > 1 else "it has no attributes"
+            has = f"its attribute is `{names[0]}`" if len(names) == 1 else has
             message = f"`{decl.name}` has no attribute `{keyword.name}`"
             problems.append(Diagnostic(message, keyword.span, did_you_mean(keyword.name, names) or has))
         elif keyword.name in seen:
