@@ -38,7 +38,8 @@ def this_gpu(tf32: bool = False) -> Gpu:
     if not torch.cuda.is_available():
         raise GpuError(
             "no GPU is found: torch was built without CUDA, or sees no NVIDIA driver\n"
-            "  = hint: `nvidia-smi` says whether there is a driver; costs can be estimated anywhere: --device h100"
+            "  = hint: `nvidia-smi` says whether there is a driver; without a GPU, `run` estimates costs on one "
+            "(--device h100), and `time` times on the CPU (--device cpu)"
         )
     name = torch.cuda.get_device_name()
     if " MIG " in name:

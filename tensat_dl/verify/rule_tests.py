@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tensat_dl.core.egraph import EGraph, find
 from tensat_dl.core.graph import Graph, Node
+from tensat_dl.core.words import counted
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.lang.elaborate import RuleTest
@@ -71,10 +72,12 @@ def _different(before: Graph, after: Graph, program: Program) -> str:
 
 
 def _changed(before: Graph, egraph: EGraph) -> str:
-    """The e-nodes that were added to a graph, as a sentence, or "" if none was and nothing was found equal."""
+    """What was added to a graph or found equal in it, as a sentence, or "" if nothing was."""
     added = egraph.num_nodes - len(before.nodes)
-    if added > 0 or egraph.num_classes < len(before.nodes):
-        return f"the rule fired ({added} new e-nodes), but the graph should stay unchanged"
+    if added > 0:
+        return f"the rule fired ({counted(added, 'new e-node')}), but the graph should stay unchanged"
+    if egraph.num_classes < len(before.nodes):
+        return "the rule fired (two tensors were found equal), but the graph should stay unchanged"
     return ""
 
 

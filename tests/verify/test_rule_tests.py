@@ -40,7 +40,11 @@ def failure(before: str, after: str, tmp_path: Path) -> str:
         ("  output relu(relu(x))", f"{INPUT}  output relu(x)", ""),
         ("  output relu(relu(relu(x)))", f"{INPUT}  output relu(x)", ""),
         ("  output relu(tanh(x))", "unchanged", ""),
-        ("  output relu(relu(x))", "unchanged", "should stay unchanged"),
+        (
+            "  output relu(relu(x))",
+            "unchanged",
+            "fired (two tensors were found equal), but the graph should stay",
+        ),
         ("  output relu(relu(x))", f"{INPUT}  output x", "built, but not found equal"),
         ("  output relu(relu(x))", f"{INPUT}  output tanh(x)", "the rule did not build its tanh"),
         ("  output relu(tanh(x))", f"{INPUT}  output relu(tanh(x))", "both graphs are the same"),
@@ -67,6 +71,19 @@ def test_a_false_rule_fails_a_test_that_states_it(tmp_path: Path) -> None:
     )
     program = load_program(str(path))
     assert "the rule is false" in outcome(program)
+
+
+def test_what_fired_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "rule.tsr"
+    path.write_text(
+        f"rule more {{ tanh(x) => neg(tanh(neg(x))) }}\ntest more {{\n{INPUT}  output tanh(x)\n  => unchanged\n}}\n"
+    )
+    found = outcome(load_program(str(path)))
+    assert "the rule fired (3 new e-nodes), but the graph should stay unchanged" in found
+    path.write_text(
+        f"rule one {{ relu(x) => ewmax(x, x) }}\ntest one {{\n{INPUT}  output relu(x)\n  => unchanged\n}}\n"
+    )
+    assert "the rule fired (1 new e-node), but" in outcome(load_program(str(path)))
 
 
 @pytest.mark.parametrize("pack", sorted(p.stem for p in resources.rules().glob("*.tsr")))
