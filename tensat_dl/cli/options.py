@@ -151,10 +151,17 @@ def options(group: Group) -> Callable[[_Command], _Command]:
 
 
 def chosen(given: Mapping[str, Any]) -> Options:
-    """The options among a command's parameters. Raises ValueError."""
+    """The options among a command's parameters. Raises ValueError, which names an option as it is written."""
     found: dict[str, Any] = {}
-    for f in fields(Options):
-        name = _parameter(f.name, f.default)
+    defaults = {f.name: f.default for f in fields(Options)}
+    for key, default in defaults.items():
+        name = _parameter(key, default)
         if name in given:
-            found[f.name] = given[name] is False if f.default is True else given[name]
-    return Options(**found)
+            found[key] = given[name] is False if default is True else given[name]
+    try:
+        return Options(**found)
+    except ValueError as e:
+        name, _, said = str(e).partition(" ")
+        if name not in found:
+            raise
+        raise ValueError(f"--{_parameter(name, defaults[name]).replace('_', '-')} {said}") from None

@@ -97,19 +97,29 @@ def test_groups_of_all_members_in_one_step() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alpha", "1.1"], "alpha is an option of the search backtracking, not of saturation"),
+        (["--alpha", "1.1"], "Error: --alpha is an option of the search backtracking, not of saturation"),
         (
             ["--iterations", "5"],
-            "iterations is an option of the search backtracking or sampling, not of saturation",
+            "Error: --iterations is an option of the search backtracking or sampling, not of saturation",
         ),
         (
             ["--search", "sampling", "--alpha", "1.1"],
-            "alpha is an option of the search backtracking",
+            "Error: --alpha is an option of the search backtracking",
         ),
-        (["--search", "backtracking", "--k-multi", "2"], "k_multi is an option of the search saturation"),
-        (["--search", "backtracking", "--fuse"], "fuse is an option of the search saturation"),
+        (
+            ["--search", "backtracking", "--k-multi", "2"],
+            "Error: --k-multi is an option of the search saturation",
+        ),
+        (["--search", "backtracking", "--fuse"], "Error: --fuse is an option of the search saturation"),
+        (
+            ["--search", "sampling", "--extract-time-limit", "1"],
+            "Error: --extract-time-limit is an option of",
+        ),
         (["--search", "backtracking", "--alpha", "0.9"], "0.9 is not in the range x>=1"),
-        (["--search", "backtracking", "--alpha", "nan"], "alpha is nan: expected a number of at least 1"),
+        (
+            ["--search", "backtracking", "--alpha", "nan"],
+            "Error: --alpha is nan: expected a number of at least 1",
+        ),
         (["--search", "annealing"], "'annealing' is not one of"),
         (["--search", "backtracking", "--save-egraph", "e.json"], "--save-egraph needs an e-graph"),
     ],
