@@ -78,6 +78,8 @@ class Encoder:
         if parts is not None and not any(j in self.tensors for j in parts):
             self._split(parts)
         else:
+            if len(node.types) > 1:  # of no operator that ONNX has: parts of a split are slices here
+                raise Unwritable(node.op)
             xs = [self.tensors[j] for j in node.inputs]
             self.tensors[i] = self._apply(node.op, xs, dict(node.attrs), node.type)
 

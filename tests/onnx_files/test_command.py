@@ -194,11 +194,17 @@ def test_a_graph_of_the_language_becomes_a_model(name: str, tmp_path: Path) -> N
     assert all(np.isfinite(y).all() for y in session.run(None, feeds))
 
 
-def test_an_opaque_operator_of_the_language_has_no_counterpart(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        "opaque op own(x: tensor) { shape shape(x) }\ngraph g {\n  input x : f32[2]\n  output own(x)\n}\n",
+        "opaque op own(x: tensor) -> (a, b) { shape a = shape(x)\n shape b = shape(x) }\n"
+        "graph g {\n  input x : f32[2]\n  (a, b) = own(x)\n  output a\n}\n",
+    ],
+)
+def test_an_opaque_operator_of_the_language_has_no_counterpart(program: str, tmp_path: Path) -> None:
     text = tmp_path / "own.tsr"
-    text.write_text(
-        "opaque op own(x: tensor) { shape shape(x) }\ngraph g {\n  input x : f32[2]\n  output own(x)\n}\n"
-    )
+    text.write_text(program)
     done = invoke("run", text, "-o", tmp_path / "out.onnx", "-q")
     assert done.code == 2
     assert "`own` can't be written to ONNX" in done.err
