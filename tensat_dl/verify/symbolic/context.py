@@ -17,6 +17,7 @@ from tensat_dl.rewrite.conditions import conjuncts
 from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
+from tensat_dl.verify.symbolic.division import digits
 from tensat_dl.verify.symbolic.divisors import is_divisor
 from tensat_dl.verify.symbolic.elements import FunctionOf, NotReal, Read, Summand, Symbol, TooLarge, Value
 from tensat_dl.verify.symbolic.functions import (
@@ -28,7 +29,7 @@ from tensat_dl.verify.symbolic.functions import (
     only_factor,
 )
 from tensat_dl.verify.symbolic.needs import COMPARED, QUOTIENT, ROOT, Bounded, Choice, Guard, Need, Needs
-from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by, recombined
+from tensat_dl.verify.symbolic.polynomials import quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 Index = tuple[Int, ...]
@@ -129,75 +130,6 @@ class Context:
         for i, n in zip(index, shape, strict=True):
             out = sym.add(sym.mul(out, n), i)
         return recombined(self.simple(out))
-
-    def digits(self, offset: Int, shape: Index) -> Index:
-        """The index at a place in row-major order. Raises `Digits`."""
-        shape = self.simple(shape)
-        offset = self.simple(offset)
-        out: list[Int] = []
-        strides: list[Int] = [1]
-        for n in shape[:0:-1]:
-            strides.insert(0, sym.mul(strides[0], n))
-        for k, stride in enumerate(strides[: len(shape)]):
-            if self.known.plainly(shape[k], 1):
-                out.append(0)
-                continue
-            quotient, offset = self.divided(offset, stride)
-            out.append(quotient)
-        return tuple(out)
-
-    def divided(self, p: Int, by: Int) -> tuple[Int, Int]:
-        """Quotient and remainder of an integer that is not negative. Raises `Digits`."""
-        p, by = self.simple(p), self.simple(by)
-        if by == 1:
-            return p, 0
-        if isinstance(p, int) and isinstance(by, int):
-            return divmod(p, by)
-        for divisor in (by, *self.known.equal_products(by)):
-            quotient, rest = long_division(p, divisor)
-            if self._below(rest, divisor):
-                return quotient, rest
-        quotient, rest = long_division(p, by)
-        for n in sorted(by.atoms() if isinstance(by, Sym) and len(by.terms) == 1 else (), key=repr):
-            # (n q + r) / (n k) = q / k for r < n.
-            many, few = long_division(p, sym.atom(*n))
-            if many != 0 and by != sym.atom(*n) and self._below(few, sym.atom(*n)):
-                quotient, rest = self.divided(many, long_division(by, sym.atom(*n))[0])
-                return quotient, sym.add(sym.mul(rest, sym.atom(*n)), few)
-        self._take_apart(rest, by)
-        inner, last = sym.floordiv(rest, by), sym.mod(rest, by)
-        return sym.add(quotient, inner), last
-
-    def _below(self, p: Int, bound: Int) -> bool:
-        """Whether 0 <= p < bound: by the greatest values of indices, where p is made of these and of sizes alone, and
-        grows with them."""
-        atoms = {a for m in sym.terms_of(p) for a in m}
-        plain = all(a in self.extents or _is_natural(a) for a in atoms)
-        if not plain or any(k < 0 for k in sym.terms_of(p).values()):
-            return self.known.holds(sym.all_of((sym.at_most(0, p), sym.at_most(sym.add(p, 1), bound))))
-        greatest = p
-        for a in sorted(atoms_of(p) & self.extents.keys(), key=repr):
-            greatest = sym.substitute(greatest, {a: sym.sub(self.simple(self.extents[a]), 1)})
-        short = sym.sub(sym.add(greatest, 1), bound)
-        return self.known.holds(sym.at_most(self.simple(short), 0))
-
-    def _take_apart(self, p: Int, by: Int) -> None:
-        """Raises `Digits` for an index of which a digit is the quotient."""
-        if not isinstance(p, Sym):
-            return
-        for a in sorted(p.atoms() & self.extents.keys(), key=repr):
-            coefficient = quotient_by(p, a)
-            inner, rest = long_division(by, coefficient)
-            if rest != 0 or inner == 1:
-                continue
-            outer, rest = long_division(self.simple(self.extents[a]), inner)
-            apart = (rest == 0 and outer != 1) or (a not in self.free and self._is_part(rest, inner))
-            least = sym.at_most(1 if rest == 0 else 0, outer)
-            if apart and outer != 0 and self.known.holds(least) and self.known.holds(sym.at_most(1, inner)):
-                raise Digits(a, (outer, inner))
-
-    def _is_part(self, rest: Int, whole: Int) -> bool:
-        return self.known.holds(sym.all_of((sym.at_most(1, rest), sym.at_most(rest, whole))))
 
     # ---- sums and cases
 
@@ -451,15 +383,6 @@ class Context:
             return el.single(Symbol(("float", repr(x))))
 
 
-def _is_natural(a: Atom) -> bool:
-    """Whether a number is made of sizes alone, and none of them is taken away."""
-    if a[0] == "dim" or sym.is_sum_of_dimensions(a):
-        return True
-    return a[0] in ("div", "mod", "max", "min") and all(
-        k > 0 and all(map(_is_natural, m)) for p in a[1:] for m, k in sym.terms_of(p).items()
-    )
-
-
 def is_last(p: Int) -> bool:
     """Whether an operand of a minimum is a dimension less 1."""
     return all(b[0] not in ("index", "bound") for b in atoms_of(p))
@@ -478,7 +401,7 @@ def leaf(name: str, shape: Index, dtype: str | Opaque, context: Context) -> Tens
 
 def element_at(x: Tensor, offset: Int, context: Context) -> Value:
     """The element at an offset in row-major order."""
-    return x.flat(offset) if x.flat is not None else x.at(context.digits(offset, x.shape))
+    return x.flat(offset) if x.flat is not None else x.at(digits(context, offset, x.shape))
 
 
 def _solved(g: Condition, a: Atom) -> tuple[str, Int] | None:

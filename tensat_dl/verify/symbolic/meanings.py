@@ -18,6 +18,7 @@ from tensat_dl.ops.typing import Inference
 from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor
+from tensat_dl.verify.symbolic.division import divided
 from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.functions import largest
 from tensat_dl.verify.symbolic.movement import (
@@ -80,7 +81,7 @@ def conv2d(
         if not context.known.decide(sym.equal(x.shape[1], w.shape[1])):
             groups = context.simple(sym.floordiv(x.shape[1], w.shape[1]))
             size = sym.floordiv(w.shape[0], groups)
-            group, _ = context.divided(o, size)
+            group, _ = divided(context, o, size)
             first = sym.mul(group, w.shape[1])
 
         def part(c: Int, *taps: Int) -> Value:

@@ -9,6 +9,7 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
+from tensat_dl.verify.symbolic.division import divided
 from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.pointwise import Attributes, as_integer, broadcast, is_type
 from tensat_dl.verify.symbolic.unproved import Inexpressible
@@ -111,7 +112,7 @@ def dilate(
     value, axis = context.real(attrs["value"]), attrs["axis"]
 
     def at(index: Index) -> Value:
-        own, between = context.divided(index[axis], sym.add(attrs["count"], 1))
+        own, between = divided(context, index[axis], sym.add(attrs["count"], 1))
         there = along(index, axis, own)
         return el.add(value, context.inside(sym.equal(between, 0), lambda: el.subtract(x.at(there), value)))
 
@@ -140,9 +141,9 @@ def merge(
 
     def at(index: Index) -> Value:
         o, c, *taps = index
-        group, _ = context.divided(o, size)
-        _, member = context.divided(group, attrs["count"])
-        block, own = context.divided(c, w.shape[1])
+        group, _ = divided(context, o, size)
+        _, member = divided(context, group, attrs["count"])
+        block, own = divided(context, c, w.shape[1])
         return context.inside(sym.equal(block, member), lambda: w.at((o, own, *taps)))
 
     return at
@@ -219,7 +220,7 @@ def conv_identity(
 
     def at(index: Index) -> Value:
         o, c, *taps = index
-        own = o if groups == 1 else context.divided(o, shape[1])[1]
+        own = o if groups == 1 else divided(context, o, shape[1])[1]
         centre = [sym.floordiv(sym.sub(k, 1), 2) for k in kernel]
         there = [sym.equal(own, c), *(sym.equal(t, m) for t, m in zip(taps, centre, strict=True))]
         return context.guarded(el.number(1), sym.all_of(there))

@@ -14,6 +14,7 @@ from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 from tensat_dl.ops.symbolic import Int, Opaque
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
+from tensat_dl.verify.symbolic.division import digits
 from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.functions import is_integer, only_factor
 from tensat_dl.verify.symbolic.needs import both_ways
@@ -199,7 +200,7 @@ def pointwise(
                 attrs,
                 [partial(element_at, x, offset, context) if x.shape else partial(x.at, ()) for x in xs],
             )
-        return at(context.digits(offset, shape))
+        return at(digits(context, offset, shape))
 
     return Tensor(shape, dtype, at, flat)
 
