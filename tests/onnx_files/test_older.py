@@ -19,7 +19,7 @@ from tensat_dl.onnx.importer import import_model
 from tests.cli.running import invoke
 
 from .models import model, operators, random, read, rewriting, round_trip, saved, tensor, value
-from .test_files import refused
+from .refusing import refused
 
 pytestmark = pytest.mark.sampled(4)
 
