@@ -189,8 +189,8 @@ def imported(
         return turning
 
     facts, *others = resolved(model, known, further)
-    for i, name in enumerate(others_of):
-        if (n := half(said[name], bound[name])) < bound[name]:
+    for i, name in enumerate(others_of):  # half of a size, where that was not examined
+        if (n := half(said[name], bound[name])) < min(bound[name], others_of[name]):
             others[i] = _where_it_runs(model, facts, others[i], {**bound, name: n})
     shapes = [f.shapes() for f in others[: len(examined) + len(mix)]]
     in_mix = list(zip(mix, shapes[len(examined) :], strict=True))
