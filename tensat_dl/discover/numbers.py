@@ -1,8 +1,9 @@
 """Whole numbers modulo 2^64, in which terms are fingerprinted. They have an order, so relu and maxima are computed.
 
 Sums and products of numbers modulo 2^64 are exact however large they get. The numbers that fingerprints begin with
-are small, so that the order is that of whole numbers, and multiples of `UNIT`, so that means are whole numbers. Where
-numbers get too large for that, an equation is missed; what is written was checked in other arithmetic.
+are small, so that the order is that of whole numbers. For operators that divide they are multiples of a unit, so that
+means are whole numbers; elsewhere they are not, as a product of sixteen such numbers is 0 modulo 2^64. Where numbers
+get too large, an equation is missed or seen where there is none; what is written was checked in other arithmetic.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.modular import KEEP_ZERO
 from tensat_dl.verify.keyed import generator, scrambled
 
-#: What all numbers are multiples of at first.
-UNIT = 144
+#: What all numbers are multiples of at first: any, or such that can be divided by the sizes of small windows.
+UNITS = (1, 144)
 #: Leaves have multiples of the unit up to this; random functions up to the second.
 LARGEST = 50
 VALUES = 1 << 12
@@ -33,18 +34,24 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 POSITIVE = ("exp", "rsqrt", "sigmoid")
 
 
-class Whole(Arithmetic[Array]):
-    """Arrays of int64. Functions that are not in `FUNCTIONS` are keyed random ones."""
+class NotWhole(OutOfReach):
+    """A quotient is no whole number. It may be one of multiples of a unit."""
 
-    def __init__(self, key: object) -> None:
+
+class Whole(Arithmetic[Array]):
+    """Arrays of int64. Functions that are not in `FUNCTIONS` are keyed random ones. All that is drawn is a multiple
+    of the unit."""
+
+    def __init__(self, key: object, unit: int) -> None:
         super().__init__(keeps_sigmoid=True)
         self.key = key
+        self.unit = unit
 
     def leaf(self, name: str, t: TensorType) -> Array:
         """Random numbers of both signs, none of them 0."""
         drawn = generator(self.key, "leaf", name)
         signs = drawn.choice((-1, 1), t.shape)
-        return np.asarray(UNIT * signs * drawn.integers(1, LARGEST, t.shape), np.int64)
+        return np.asarray(self.unit * signs * drawn.integers(1, LARGEST, t.shape), np.int64)
 
     def dtype(self, x: Array) -> str:
         return "f64"
@@ -70,7 +77,7 @@ class Whole(Arithmetic[Array]):
         if not np.all(y):
             raise ZeroDivisionError
         if np.any(x % y):
-            raise OutOfReach("a quotient is no whole number")
+            raise NotWhole("a quotient is no whole number")
         return np.asarray(x // y)
 
     def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Array]) -> Array:
@@ -102,7 +109,8 @@ class Whole(Arithmetic[Array]):
         values = 1 + (drawn >> np.uint64(8)).astype(np.int64) % VALUES
         if name not in POSITIVE:
             values = np.where(drawn & np.uint64(1), values, -values)
-        return np.where(x == 0, 0, UNIT * values) if name in KEEP_ZERO else UNIT * values
+        found = np.asarray(self.unit * values)
+        return np.where(x == 0, 0, found) if name in KEEP_ZERO else found
 
     def opaque(self, node: Node, xs: Sequence[Array]) -> tuple[Array, ...]:
         raise OutOfReach(f"{node.op} has types only")

@@ -15,7 +15,7 @@ from math import ceil
 
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
 from tensat_dl.discover.menu import OPERANDS, Menu
-from tensat_dl.discover.numbers import Whole
+from tensat_dl.discover.numbers import UNITS, NotWhole, Whole
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
@@ -89,12 +89,32 @@ class World:
         flat = all(t.rank == USUAL_RANK for t in self.leaves)
         fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
         self._elsewhere = frozenset(() if flat else fitting)
-        self._numbers = [Whole(i) for i in range(draws)]
+        for unit in UNITS:
+            self._numbers = [Whole(i, unit) for i in range(draws)]
+            self._begin()
+            if not self._divides():
+                break
+
+    def _begin(self) -> None:
+        """The leaves are the first terms."""
+        for kept in (self.terms, self.classes, self._values, self._known, self._kinds):
+            kept.clear()
         first: dict[TermKind, list[int]] = {}
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
             self._add(BuiltTerm("", (), (), TermKind(t, uses), 0), first)
         self._kinds.append(first)
+
+    def _divides(self) -> bool:
+        """Whether an operator divides leaves, with a rest."""
+        for term in self._applications(1):
+            try:
+                self._computed(term, 0)
+            except NotWhole:
+                return True
+            except (OutOfReach, ArithmeticError):
+                pass
+        return False
 
     def grow(self, size: int) -> None:
         """Adds the terms up to a size, which is the number of operators."""
@@ -189,14 +209,15 @@ class World:
     def _value(self, number: int, draw: int) -> Array:
         """What a term computes at a draw. Raises `OutOfReach` or `ArithmeticError` if it has no value there."""
         if (number, draw) not in self._values:
-            term, numbers = self.terms[number], self._numbers[draw]
-            if term.op:
-                operands = [self._value(a, draw) for a in term.args]
-                found = applied(term.op, operands, dict(term.attrs), numbers, self.menu.ops)
-            else:
-                found = numbers.leaf(str(number), term.type)
-            self._values[number, draw] = found
+            term = self.terms[number]
+            self._values[number, draw] = (
+                self._computed(term, draw) if term.op else self._numbers[draw].leaf(str(number), term.type)
+            )
         return self._values[number, draw]
+
+    def _computed(self, term: BuiltTerm, draw: int) -> Array:
+        operands = [self._value(a, draw) for a in term.args]
+        return applied(term.op, operands, dict(term.attrs), self._numbers[draw], self.menu.ops)
 
     def graph(self, numbers: Sequence[int]) -> Graph:
         """Terms as one graph that shares what they have in common. Its outputs are the terms, in order."""

@@ -24,11 +24,23 @@ def test_terms_that_compute_the_same_are_one_class() -> None:
     assert "x + y = x * y." not in found
 
 
-@pytest.mark.parametrize("ops", [("ewadd", "ewmul"), ("matmul", "relu"), ("ewdiv", "ewsub")])
-def test_classes_are_those_of_numbers(ops: tuple[str, ...]) -> None:
+SIXTH = "op sixth(x: tensor) = power(x; exponent = 6.0)"
+
+
+@pytest.mark.parametrize(
+    ("ops", "size"),
+    [
+        (("ewadd", "ewmul"), 3),
+        (("matmul", "relu"), 2),
+        (("ewdiv", "ewsub"), 2),
+        (("sixth", "ewadd"), 2),
+        (("reduce_mean", "ewadd"), 2),
+    ],
+)
+def test_classes_are_those_of_numbers(ops: tuple[str, ...], size: int) -> None:
     """Terms of one class compute the same at random numbers, and those of two classes do not."""
-    chosen = menu_of(*ops)
-    found = world(chosen, (4, 4), (4, 4), (4, 4), size=3 if "ewadd" in ops else 2)
+    chosen = menu_of(*ops, text=SIXTH)
+    found = world(chosen, (4, 4), (4, 4), (4, 4), size=size)
     drawn = np.random.default_rng(7)
     inputs = {f"x{i}": drawn.uniform(0.5, 2.0, (4, 4)) * drawn.choice((-1, 1), (4, 4)) for i in range(3)}
     values = execute(found.graph(range(len(found.terms))), inputs, semantics_of(chosen.ops))
