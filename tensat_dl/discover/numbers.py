@@ -1,9 +1,11 @@
 """Whole numbers modulo 2^64, in which terms are fingerprinted. They have an order, so relu and maxima are computed.
 
 Sums and products of numbers modulo 2^64 are exact however large they get. The numbers that fingerprints begin with
-are small, so that the order is that of whole numbers. For operators that divide they are multiples of a unit, so that
-means are whole numbers; elsewhere they are not, as a product of sixteen such numbers is 0 modulo 2^64. Where numbers
-get too large, an equation is missed or seen where there is none; what is written was checked in other arithmetic.
+are small, so that the order is that of whole numbers. For operators that divide they are multiples of a unit, so
+that means are whole numbers; elsewhere they are not, as a product of sixteen such numbers is 0 modulo 2^64. Other
+quotients are those of the ring, where odd numbers have inverses and 1 / 2 is some number. Where numbers get too
+large, or where x / x is not 1, an equation is missed or seen where there is none; what is written was checked in
+other arithmetic.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tensat_dl.verify.keyed import generator, scrambled
 
 #: What all numbers are multiples of at first: any, or such that can be divided by the sizes of small windows.
 UNITS = (1, 144)
-#: Leaves have multiples of the unit up to this; random functions up to the second.
+#: Leaves have odd multiples of the unit up to this; random functions up to the second.
 LARGEST = 50
 VALUES = 1 << 12
 #: Functions that are computed.
@@ -34,24 +36,23 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 POSITIVE = ("exp", "rsqrt", "sigmoid")
 
 
-class NotWhole(OutOfReach):
-    """A quotient is no whole number. It may be one of multiples of a unit."""
-
-
 class Whole(Arithmetic[Array]):
     """Arrays of int64. Functions that are not in `FUNCTIONS` are keyed random ones. All that is drawn is a multiple
-    of the unit."""
+    of the unit. ``inexact`` says whether a quotient was not whole so far."""
 
     def __init__(self, key: object, unit: int) -> None:
         super().__init__(keeps_sigmoid=True)
         self.key = key
         self.unit = unit
+        self.inexact = False
+        half = np.uint64(2 * generator(key, "half").integers(1 << 62) + 1)
+        self._halves = np.concatenate(([np.uint64(1)], np.cumprod(np.full(63, half))))
 
     def leaf(self, name: str, t: TensorType) -> Array:
         """Random numbers of both signs, none of them 0."""
         drawn = generator(self.key, "leaf", name)
         signs = drawn.choice((-1, 1), t.shape)
-        return np.asarray(self.unit * signs * drawn.integers(1, LARGEST, t.shape), np.int64)
+        return np.asarray(self.unit * signs * (drawn.integers(0, LARGEST, t.shape) | 1), np.int64)
 
     def dtype(self, x: Array) -> str:
         return "f64"
@@ -76,9 +77,19 @@ class Whole(Arithmetic[Array]):
     def divide(self, x: Array, y: Array) -> Array:
         if not np.all(y):
             raise ZeroDivisionError
-        if np.any(x % y):
-            raise NotWhole("a quotient is no whole number")
-        return np.asarray(x // y)
+        self.inexact |= bool(np.any(x % y))
+        common = _twos(x | y)
+        return np.asarray(x // common * self._inverse(y // common))
+
+    def _inverse(self, y: Array) -> Array:
+        """Of odd numbers modulo 2^64, by Newton's method. For each factor 2 a number stands for 1 / 2."""
+        low = _twos(y)
+        odd = (y // low).astype(np.uint64)
+        inverse = odd  # right in three bits
+        for _ in range(5):
+            inverse = inverse * (np.uint64(2) - odd * inverse)
+        twos = np.log2(low.astype(np.uint64).astype(np.float64)).astype(int)
+        return np.asarray(inverse * self._halves[twos], np.int64)
 
     def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Array]) -> Array:
         return function(xs)
@@ -106,7 +117,7 @@ class Whole(Arithmetic[Array]):
         if name in FUNCTIONS:
             return FUNCTIONS[name](x)
         drawn = scrambled(x, self.key, name)
-        values = 1 + (drawn >> np.uint64(8)).astype(np.int64) % VALUES
+        values = (drawn >> np.uint64(8)).astype(np.int64) % VALUES | 1
         if name not in POSITIVE:
             values = np.where(drawn & np.uint64(1), values, -values)
         found = np.asarray(self.unit * values)
@@ -114,3 +125,8 @@ class Whole(Arithmetic[Array]):
 
     def opaque(self, node: Node, xs: Sequence[Array]) -> tuple[Array, ...]:
         raise OutOfReach(f"{node.op} has types only")
+
+
+def _twos(x: Array) -> Array:
+    """The largest power of 2 that divides a number."""
+    return np.asarray(x & -x)

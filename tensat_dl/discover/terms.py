@@ -15,7 +15,7 @@ from math import ceil
 
 from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
 from tensat_dl.discover.menu import OPERANDS, Menu
-from tensat_dl.discover.numbers import UNITS, NotWhole, Whole
+from tensat_dl.discover.numbers import UNITS, Whole
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.typing import IllTyped, Inference
 from tensat_dl.ops.values import SymType
@@ -108,13 +108,9 @@ class World:
     def _divides(self) -> bool:
         """Whether an operator divides leaves, with a rest."""
         for term in self._applications(1):
-            try:
+            with suppress(OutOfReach, ArithmeticError):
                 self._computed(term, 0)
-            except NotWhole:
-                return True
-            except (OutOfReach, ArithmeticError):
-                pass
-        return False
+        return self._numbers[0].inexact
 
     def grow(self, size: int) -> None:
         """Adds the terms up to a size, which is the number of operators."""

@@ -246,7 +246,9 @@ def _check_same(item: ast.GraphItem, graph: Graph, expected: Graph, other: Graph
             wrong = [name for (name, value), (_, v) in zip(a.attrs, b.attrs, strict=False) if value != v]
             if a.op == b.op == "fill" and wrong == ["value"]:
                 here, there = (dict(n.attrs)["value"] for n in (a, b))
-                message = f"the number {here} is {there} for {sizes}: numbers in tensors may not depend on a size"
+                message = (
+                    f"the number {here} is {there} for {sizes}: numbers in tensors may not depend on a size"
+                )
                 raise error(item.name_span, message, hint)
             what = f"`{wrong[0]}` of `{node.name}`" if a.op == b.op and wrong else f"`{node.name}`"
             raise error(item.name_span, f"{what} depends on a size in another way: see {sizes}", hint)

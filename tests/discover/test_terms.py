@@ -33,6 +33,8 @@ SIXTH = "op sixth(x: tensor) = power(x; exponent = 6.0)"
         (("ewadd", "ewmul"), 3),
         (("matmul", "relu"), 2),
         (("ewdiv", "ewsub"), 2),
+        (("ewdiv", "ewmul"), 2),
+        (("softmax", "matmul"), 2),
         (("sixth", "ewadd"), 2),
         (("reduce_mean", "ewadd"), 2),
     ],
@@ -51,6 +53,18 @@ def test_classes_are_those_of_numbers(ops: tuple[str, ...], size: int) -> None:
             np.testing.assert_allclose(values[n], value, rtol=1e-9)
     for a, b in combinations(first, 2):
         assert a.shape != b.shape or not np.allclose(a, b, rtol=1e-9)
+
+
+def test_quotients_need_not_be_whole() -> None:
+    found = {equation(c) for c in equations(menu_of("ewdiv", "ewmul"), (2, 3), (2, 3), (2, 3))}
+    assert {
+        "(x / y) / z = x / (y * z).",
+        "(x / y) * z = x / (y / z).",
+        "(x / y) * y = x.",
+        "x / (x / y) = y.",
+    } <= found
+    found = {equation(c) for c in equations(menu_of("softmax", "transpose"), (2, 3))}
+    assert "transpose(softmax(x)) = softmax(transpose(x))." in found
 
 
 def test_relu_has_its_values_and_tanh_is_any_function() -> None:
