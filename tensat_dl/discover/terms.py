@@ -142,7 +142,7 @@ class World:
         """An operator applied to terms of these kinds, with each choice of attributes that types admit."""
         ops = frozenset((op,)).union(*(k.ops for k in kinds))
         uses = tuple(map(sum, zip(*(k.uses for k in kinds), strict=True)))
-        if len(ops) > OPERATORS or sum(uses) > sum(map(bool, uses)) + 1:
+        if len(ops) > OPERATORS or sum(uses) > sum(map(bool, uses)) + self._repeated(kinds, size):
             return
         odd = any(k.unusual for k in kinds)
         if size > UNUSUAL_SIZE and (odd or ops & self._alike):
@@ -162,6 +162,12 @@ class World:
                 continue
             if t.size <= self._limit:
                 yield attrs, TermKind(t, uses, ops, unusual or odd)
+
+    def _repeated(self, kinds: Sequence[TermKind], size: int) -> int:
+        """How often leaves may be repeated: once. Two applications of an operator may share all operands but one."""
+        inner = {f for k in kinds for f in k.ops}
+        applied_twice = size == 1 + OPERANDS and len(kinds) == OPERANDS and all(k.ops for k in kinds)
+        return max(1, self.menu.arity(inner.pop()) - 1) if applied_twice and len(inner) == 1 else 1
 
     def _add(self, term: BuiltTerm, new: dict[TermKind, list[int]]) -> None:
         """Numbers a term. One that computes something new is built upon, one that has no value is left out."""

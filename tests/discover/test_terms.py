@@ -67,6 +67,15 @@ def test_quotients_need_not_be_whole() -> None:
     assert "transpose(softmax(x)) = softmax(transpose(x))." in found
 
 
+def test_two_applications_may_share_all_operands_but_one() -> None:
+    chosen = menu_of("f", "concat", text="op f(x: tensor, y: tensor, z: tensor) = relu(x @ y) @ z")
+    found = {equation(c) for c in equations(chosen, *((2, 2),) * 4, size=3)}
+    assert {
+        "[f(x, y, z), f(x, y, w)] = f(x, y, [z, w]).",
+        "[f(x, y, z), f(w, y, z)] = f([x, w], y, z).",
+    } <= found
+
+
 def test_relu_has_its_values_and_tanh_is_any_function() -> None:
     found = {equation(c) for c in equations(menu_of("relu", "tanh"), (2, 3))}
     assert found == {"relu(relu(x)) = relu(x)."}
