@@ -61,9 +61,8 @@ class Whole(Arithmetic[Array]):
         return np.asarray(array, np.int64)
 
     def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> Array:
-        if value.denominator != 1:
-            raise OutOfReach(f"{value} is no whole number")
-        return np.full(shape, int(value), np.int64)
+        inverse = self._inverse(np.asarray(value.denominator))
+        return np.asarray(np.full(shape, value.numerator, np.int64) * inverse)
 
     def add(self, x: Array, y: Array) -> Array:
         return np.asarray(x + y)

@@ -67,6 +67,12 @@ def test_quotients_need_not_be_whole() -> None:
     assert "transpose(softmax(x)) = softmax(transpose(x))." in found
 
 
+def test_constants_need_not_be_whole() -> None:
+    chosen = menu_of("mean", "ewmul", text="op mean(x: tensor, y: tensor) = smul(x + y, 0.5)")
+    found = {equation(c) for c in equations(chosen, *((2, 3),) * 3, size=3)}
+    assert {"mean(x, y) = mean(y, x).", "mean(x * y, x * z) = mean(y, z) * x."} <= found
+
+
 def test_two_applications_may_share_all_operands_but_one() -> None:
     chosen = menu_of("f", "concat", text="op f(x: tensor, y: tensor, z: tensor) = relu(x @ y) @ z")
     found = {equation(c) for c in equations(chosen, *((2, 2),) * 4, size=3)}
