@@ -91,7 +91,9 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
     zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
     if zeros.status == "same":
         sums = ((i, v) for i in of_floats for v in _constants(i, seed, machine.ops))
-        zeros = aspect("zero divisors", sums, _is_no_number)
+        # Padding, and what else the rule has of its own, may be 0 whatever the inputs are.
+        others = ((i, _positive(i, seed)) for i in instances[:AT_RANDOM] if i in small)
+        zeros = aspect("zero divisors", chain(sums, others), _is_no_number)
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
     return (
         aspect("rounding", chain(rounding, random), _rounds),

@@ -49,6 +49,10 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             {"rounding", "infinities"},
         ),
         ("sqrt(x) => x * rsqrt(x)", {"rounding", "infinities", "zero divisors"}),
+        (  # the padding is 0 whatever x is
+            "rsqrt(pad(x; before = b, after = a)) => pad(rsqrt(x); before = b, after = a, value = 5.0)",
+            {"zero divisors"},
+        ),
         ("equal(x, x) => fill(; value = 1.0, dtype = bool, shape = shape(x))", {"infinities"}),
         (
             "cast(ewadd(x, y); to = i32) where dtype(x) == u8 => ewadd(cast(x; to = i32), cast(y; to = i32))",
