@@ -41,6 +41,8 @@ MOST_DIGITS = 8
 DIVIDING = frozenset(("inverse", "quotient", "rsqrt", "log"))
 #: The most values of which a limit is the least.
 MOST_CLAUSES = 16
+#: The most terms of an index. Those of the library's rules have up to 31; with thousands of them, memory ends.
+MOST_PRODUCTS = 1_000
 
 
 @dataclass
@@ -129,6 +131,8 @@ class Context:
         out: Int = 0
         for i, n in zip(index, shape, strict=True):
             out = sym.add(sym.mul(out, n), i)
+            if isinstance(out, Sym) and len(out.terms) > MOST_PRODUCTS:
+                raise TooLarge(f"an index with more than {MOST_PRODUCTS:,} terms")
         return recombined(self.simple(out))
 
     # ---- sums and cases
