@@ -35,6 +35,9 @@ before the operator on one side and after it on the other; it wrote this page.
   its sides differ.
 - –: the two never fit each other's types. The list has the reason.
 
+An equation is about numbers that both sides have. Where a side divides by 0 whatever its inputs are, as a quotient of
+padding does, it says nothing; `tensat-dl check` tells that from the rule.
+
 {counts}
 
 An equation is a rule of the packs for models if it brings operators together that can then cancel or merge. Others

@@ -281,7 +281,7 @@ def test_an_index_with_too_many_terms(tmp_path: Path) -> None:
           => pad(instancenorm(x, y, z); before = b, after = a)
         }""",
     )
-    assert proved(rule, str(tmp_path / "rules.tsr")) .startswith("no: an index with more than 1,000 terms")
+    assert proved(rule, str(tmp_path / "rules.tsr")).startswith("no: an index with more than 1,000 terms")
 
 
 def test_a_proof_does_not_depend_on_earlier_ones() -> None:
