@@ -26,7 +26,7 @@ LEAVES, LEAVES_OF_THREE = 4, 5
 
 @click.command("discover")
 @click.argument("file", metavar="[FILE.tsr]", required=False)
-@click.option("--ops", metavar="OP,..", help="The operators, separated by commas.")
+@click.option("--ops", metavar="OP,..", help="The operators, and numbers, separated by commas.")
 @click.option(
     "--op",
     "about",
@@ -112,7 +112,8 @@ def command(
         leaves = LEAVES_OF_THREE if any(chosen.arity(op) >= 3 for op in about) else LEAVES
     settings = Settings(size, leaves, frozenset(about))
     known = tuple(_known(program, packs))
-    arguments = (chosen.names, settings, [r.content for r in known], sorted(packs))
+    parts = (*chosen.names, *(f"{n:g}" for n in chosen.numbers))
+    arguments = (parts, settings, [r.content for r in known], sorted(packs))
     partial = None if out == "-" else Path(f"{out}.partial")
     memo = Memo.at(partial, key_of(arguments), resume)
     if resume and not memo.known and not quiet:
@@ -125,14 +126,14 @@ def command(
     if not nothing:
         own = file if file and any(op in program.declared for op in chosen.names) else None
         imports = [_relative(own, out)] if own else []
-        write(out, pack_text(found.rules, _header(found, chosen.names), imports))
+        write(out, pack_text(found.rules, _header(found, parts), imports))
     if not found.interrupted:
         memo.remove()
     if not quiet:
         place = f"{out} is not written" if nothing else out
         stream = sys.stderr if "-" in (out, json_path) else sys.stdout
         _print(found, place, time.perf_counter() - started, stream)
-    write_json(json_path, _report(found, chosen.names, time.perf_counter() - started))
+    write_json(json_path, _report(found, parts, time.perf_counter() - started))
     return 130 if found.interrupted else 0
 
 
@@ -165,8 +166,8 @@ def _relative(path: str, out: str) -> str:
     return path if out == "-" else os.path.relpath(path, Path(out).resolve().parent)
 
 
-def _header(found: Discovery, names: tuple[str, ...]) -> list[str]:
-    lines = [f"Found by `tensat-dl discover` over {', '.join(names)}."]
+def _header(found: Discovery, parts: tuple[str, ...]) -> list[str]:
+    lines = [f"Found by `tensat-dl discover` over {', '.join(parts)}."]
     if found.interrupted:
         lines.append("Interrupted: not all was tried, and some rules may follow from others.")
     return lines
@@ -184,11 +185,11 @@ def _print(found: Discovery, place: str, seconds: float, stream: TextIO) -> None
         print("interrupted: not all was tried; --resume goes on", file=stream)
 
 
-def _report(found: Discovery, names: tuple[str, ...], seconds: float) -> dict[str, object]:
+def _report(found: Discovery, parts: tuple[str, ...], seconds: float) -> dict[str, object]:
     from tensat_dl.report.verdicts import verdict_to_json
 
     return {
-        "ops": list(names),
+        "ops": list(parts),
         "candidates": found.candidates,
         "derived": found.dropped,
         "interrupted": found.interrupted,

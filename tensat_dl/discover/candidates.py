@@ -16,8 +16,9 @@ VARIABLES = ("x", "y", "z", "w", "u", "v")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A term as a tree: an operator applied to trees, or a variable, which has a number. ``size`` is the number of
-    operators, ``shape`` is what the tree says, but for types: an order of trees."""
+    """A term as a tree: an operator applied to trees, a variable, which is numbered, or a number, which is a
+    ``fill``. ``size`` is the number of operators, ``shape`` is what the tree says, but for types: an order of trees.
+    """
 
     op: str
     attrs: Attrs
@@ -29,7 +30,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         own = (self.op, repr(self.attrs), *(a.shape for a in self.args))
-        object.__setattr__(self, "size", sum(a.size for a in self.args) + (self.variable < 0))
+        object.__setattr__(self, "size", sum(a.size for a in self.args) + bool(self.args))
         object.__setattr__(self, "shape", own if self.variable < 0 else ("", self.variable))
 
     def leaves(self) -> Iterator[Tree]:
@@ -43,8 +44,15 @@ class Tree:
         """The operators, operands first."""
         for a in self.args:
             yield from a.nodes()
-        if self.variable < 0:
+        if self.args:
             yield self
+
+    def numbers(self) -> Iterator[Tree]:
+        """The numbers from left to right."""
+        if not self.args and self.variable < 0:
+            yield self
+        for a in self.args:
+            yield from a.numbers()
 
     @property
     def variables(self) -> frozenset[int]:
@@ -100,6 +108,8 @@ def candidates(world: World, ops: OpTable) -> list[Equation]:
     trees: dict[int, Tree] = {}
     found: dict[object, Equation] = {}
     for members in world.classes:
+        if len(members) > 1 and not world.speaks_for_others(members[0]):
+            continue
         for other in members[1:]:
             pair = candidate(tree(world, other, trees, ops), tree(world, members[0], trees, ops), ops)
             if pair is not None:
@@ -119,7 +129,9 @@ def tree(world: World, number: int, known: dict[int, Tree], ops: OpTable) -> Tre
 
 def candidate(a: Tree, b: Tree, ops: OpTable) -> Equation | None:
     """The equation of two terms, with variables numbered in the order in which they occur. None if either has a
-    variable that the other lacks."""
+    variable that the other lacks, or if they have different numbers: that 1 + 1 = 2 is no law of operators."""
+    if len({*a.numbers(), *b.numbers()}) > 1:
+        return None
     if not b.variables <= a.variables:
         a, b = b, a
     if not b.variables <= a.variables or a.size == 0:
@@ -148,6 +160,21 @@ def exchanged(t: Tree, old: str, new: str) -> Tree:
     attrs = tuple((name, new if value == old else value) for name, value in t.attrs)
     args = tuple(exchanged(a, old, new) for a in t.args)
     return Tree(new if t.op == old else t.op, attrs, args, t.type, t.variable)
+
+
+def with_scalar(c: Equation, ops: OpTable) -> Equation | None:
+    """The equation with a variable in the place of a number that both sides have; None if there is no such number."""
+    common = set(c.left.numbers()) & set(c.right.numbers())
+    if not common:
+        return None
+    new = len(c.left.variables)
+
+    def changed(t: Tree) -> Tree:
+        if t in common:
+            return Tree("", (), (), t.type, new)
+        return Tree(t.op, t.attrs, tuple(map(changed, t.args)), t.type, t.variable)
+
+    return candidate_in_order(changed(c.left), changed(c.right), ops)
 
 
 def split(c: Equation, variable: int) -> Iterator[Equation]:

@@ -89,7 +89,7 @@ class _Discovery:
         return self.typing.menu
 
     def explore(self) -> None:
-        """Finds rules in all worlds."""
+        """Finds rules in all worlds. The largest are not tested yet: many of them are not needed."""
         self.progress.phase("enumerate")
         by_size: dict[int, list[Equation]] = defaultdict(list)
         for c in self._equations(worlds(self.typing, self.settings.leaves)):
@@ -97,7 +97,8 @@ class _Discovery:
         self.candidates = sum(map(len, by_size.values()))
         self.progress.phase("generalise")
         done = 0
-        for size in sorted(by_size):
+        sizes = sorted(by_size)
+        for size in sizes:
             left = sorted(by_size[size], key=lambda c: c.order)
             first = len(self.found)
             while left:
@@ -108,7 +109,8 @@ class _Discovery:
                 self._generalise(batch)
                 self.progress.counting(done + len(by_size[size]) - len(left), self.candidates)
             done += len(by_size[size])
-            self._test(first)
+            if size != sizes[-1]:
+                self._test(first)
 
     def _underivable(self, left: Sequence[Equation]) -> list[Equation]:
         """The candidates that do not follow from the rules found so far."""
@@ -202,9 +204,16 @@ class _Discovery:
 
     def needed(self) -> list[General]:
         """The rules that the others do not derive. Laws of an operator are derived from each other and from what is
-        known, its definition included: no other rules are written."""
-        self.progress.phase("reduce")
-        return self._underived(self.wanted(), self.known)
+        known, its definition included: no other rules are written. Those that fail the tests are found out last."""
+        while True:
+            self.progress.phase("reduce")
+            kept = self._underived(self.wanted(), self.known)
+            declared = [rewrites(g.text(f"found-{i}"), self.menu.ops) for i, g in enumerate(kept)]
+            self._examine([r for rules in declared for r in rules if r.content not in self.verdicts])
+            failed = [g for g, rules in zip(kept, declared, strict=True) if not self.passed(rules)]
+            if not failed:
+                return kept
+            self.found = [g for g in self.found if g not in failed]
 
     def wanted(self) -> list[General]:
         """The rules about the operators of which laws are wanted."""
@@ -295,7 +304,7 @@ def discover(
 
 def check_effort(typing: ResultTypes, settings: Settings) -> None:
     """Raises `TsrError` with an estimate for a size that would take too long."""
-    if settings.size <= 3 and settings.leaves <= 4:
+    if settings.size <= 3 and settings.leaves <= 5:
         return
     seconds = 0.0
     for leaves in worlds(typing, min(settings.leaves, 4)):

@@ -17,7 +17,7 @@ import numpy as np
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.graph import FLOATS, AttrValue, TensorType
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.discover.candidates import VARIABLES, Equation, Tree, exchanged, split
+from tensat_dl.discover.candidates import VARIABLES, Equation, Tree, exchanged, split, with_scalar
 from tensat_dl.discover.conditions import menu, weakest
 from tensat_dl.discover.numbers import UNITS, Whole
 from tensat_dl.discover.written import Arrow, literal, rewrites, rule_text
@@ -130,6 +130,11 @@ class Generaliser:
 
     def general(self, c: Equation) -> General | None:
         """The most general form that is true on all instances tried; None if there is none."""
+        any_scalar = with_scalar(c, self.ops)
+        return (any_scalar and self._general(any_scalar)) or self._general(c)
+
+    def _general(self, c: Equation) -> General | None:
+        """The most general form, with the numbers that the equation has."""
         if self._hopeless(c):
             return None
         c = self._split(c)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations, product
+from math import isfinite
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
@@ -25,10 +27,11 @@ UNUSUAL = {2: (2, 1), 4: (1, 0, 0, 0)}
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """The operators that terms are made of, in the order in which they were named."""
+    """The operators that terms are made of, and the numbers, in the order in which they were named."""
 
     ops: OpTable
     names: tuple[str, ...]
+    numbers: tuple[float, ...] = ()
 
     def arity(self, name: str) -> int:
         """The number of operands that an operator is applied to. Optional ones are left out."""
@@ -102,10 +105,15 @@ def unsupported(decl: OpDecl, a: AttrDecl) -> Diagnostic:
 
 
 def menu(ops: OpTable, names: Iterable[str]) -> Menu:
-    """The operators of these names. Raises `TsrError` for names that terms can't be made of."""
+    """The operators of these names; the others are numbers. Raises `TsrError` for what terms can't be made of."""
     problems: list[Diagnostic] = []
     found: dict[str, None] = {}
+    numbers: dict[float, None] = {}
     for given in names:
+        with suppress(ValueError):
+            if isfinite(number := float(given)):
+                numbers[number] = None
+                continue
         name = ALIASES.get(given, given)
         if name not in ops:
             hint = did_you_mean(name, ops) or "operators are those of rules/ops.tsr and of the file"
@@ -122,7 +130,7 @@ def menu(ops: OpTable, names: Iterable[str]) -> Menu:
         problems.append(Diagnostic("no operators are named", None, "name some: --ops matmul,ewadd,relu"))
     if problems:
         raise TsrError(problems)
-    return Menu(ops, tuple(found))
+    return Menu(ops, tuple(found), tuple(numbers))
 
 
 def _is_function(decl: OpDecl) -> bool:

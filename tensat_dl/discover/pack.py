@@ -62,7 +62,7 @@ def _declared(name: str, g: General) -> set[str]:
 
 def _operators(t: Tree) -> list[str]:
     """The operators from the outside in, each once."""
-    if t.variable >= 0:
+    if not t.args:
         return []
     words = [t.op, *(w for a in t.args for w in _operators(a))]
     return list(dict.fromkeys(words))

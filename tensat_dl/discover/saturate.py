@@ -35,7 +35,7 @@ def chunks(candidates: Sequence[Equation], rules: Sequence[RewriteRule], ops: Op
         groups[operators(c)].append(c)
     found = []
     for names, members in groups.items():
-        within = ops.closure(names)
+        within = {*ops.closure(names), "fill"}
         near = tuple(r for r in rules if all(n.op in within for n in r.nodes))
         for start in range(0, len(members) if near else 0, TOGETHER):
             found.append(Chunk(tuple(members[start : start + TOGETHER]), near))

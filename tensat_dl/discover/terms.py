@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import ceil
 
-from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, leaf_attrs
+import numpy as np
+
+from tensat_dl.core.graph import Attrs, Graph, GraphBuilder, TensorType, fill_attrs, leaf_attrs
 from tensat_dl.discover.menu import OPERANDS, Menu
 from tensat_dl.discover.numbers import UNITS, Whole
 from tensat_dl.ops.semantics.arrays import Array
@@ -31,6 +33,8 @@ GROWTH = 2
 OPERATORS = 2
 #: Terms up to this size are tried with attributes other than the usual ones, and with every function of one number.
 UNUSUAL_SIZE = 2
+#: The type of a number among tensors.
+SCALAR = TensorType("f32", ())
 #: Terms of operators that matrices have are looked for among matrices, not among images.
 USUAL_RANK = 2
 
@@ -42,12 +46,13 @@ class TermKind:
     type: TensorType
     uses: tuple[int, ...]
     ops: frozenset[str] = frozenset()
-    unusual: bool = False  #: whether an attribute is not the usual one
+    unusual: bool = False  #: whether an attribute is not the usual one, or an operand is a number
+    numbers: int = 0  #: how many operands are numbers
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltTerm:
-    """An operator applied to earlier terms, by their numbers; a leaf has none."""
+    """An operator applied to earlier terms, by their numbers. A leaf has no operator, a number is a ``fill``."""
 
     op: str
     attrs: Attrs
@@ -103,6 +108,9 @@ class World:
         for i, t in enumerate(self.leaves):
             uses = tuple(int(i == k) for k in range(len(self.leaves)))
             self._add(BuiltTerm("", (), (), TermKind(t, uses), 0), first)
+        for n in self.menu.numbers:
+            kind = TermKind(SCALAR, (0,) * len(self.leaves), unusual=True, numbers=1)
+            self._add(BuiltTerm("fill", fill_attrs(n, SCALAR), (), kind, 0), first)
         self._kinds.append(first)
 
     def _divides(self) -> bool:
@@ -144,6 +152,9 @@ class World:
         uses = tuple(map(sum, zip(*(k.uses for k in kinds), strict=True)))
         if len(ops) > OPERATORS or sum(uses) > sum(map(bool, uses)) + self._repeated(kinds, size):
             return
+        numbers = sum(k.numbers for k in kinds)
+        if numbers > 1 or not any(uses):  # of several numbers one could compute a single one
+            return
         odd = any(k.unusual for k in kinds)
         if size > UNUSUAL_SIZE and (odd or ops & self._alike):
             return
@@ -161,7 +172,7 @@ class World:
             except IllTyped:
                 continue
             if t.size <= self._limit:
-                yield attrs, TermKind(t, uses, ops, unusual or odd)
+                yield attrs, TermKind(t, uses, ops, unusual or odd, numbers)
 
     def _repeated(self, kinds: Sequence[TermKind], size: int) -> int:
         """How often leaves may be repeated: once. Two applications of an operator may share all operands but one."""
@@ -170,10 +181,14 @@ class World:
         return max(1, self.menu.arity(inner.pop()) - 1) if applied_twice and len(inner) == 1 else 1
 
     def _add(self, term: BuiltTerm, new: dict[TermKind, list[int]]) -> None:
-        """Numbers a term. One that computes something new is built upon, one that has no value is left out."""
+        """Numbers a term. One that computes something new is built upon, unless it is a constant, as x - x is: what
+        holds of it, a number says better. Larger constants and terms that have no value are left out."""
         number = len(self.terms)
         self.terms.append(term)
         try:
+            constant = term.size > 0 and self._is_constant(number)
+            if constant and term.size > 1:
+                raise OutOfReach("a constant")
             known = self._same(number)
         except (OutOfReach, ArithmeticError):
             self.terms.pop()
@@ -181,10 +196,19 @@ class World:
             return
         if known is None:
             self.classes.append([number])
-            new.setdefault(term.kind, []).append(number)
+            if not constant:
+                new.setdefault(term.kind, []).append(number)
         else:
             self.classes[known].append(number)
             self._forget(number)
+
+    def _is_constant(self, number: int) -> bool:
+        """Whether all elements are one number at all draws."""
+        value = self._value(number, 0)
+        first = value.flat[0]
+        if first != value.flat[-1]:  # as nearly always
+            return False
+        return all(bool(np.all(self._value(number, i) == first)) for i in range(len(self._numbers)))
 
     def _forget(self, number: int) -> None:
         """Drops the values of a term that is not built upon."""
@@ -220,6 +244,23 @@ class World:
     def _computed(self, term: BuiltTerm, draw: int) -> Array:
         operands = [self._value(a, draw) for a in term.args]
         return applied(term.op, operands, dict(term.attrs), self._numbers[draw], self.menu.ops)
+
+    def speaks_for_others(self, number: int) -> bool:
+        """Whether a term uses the leaves of each type in their order, the first one first, and not scalars alone, of
+        which more is true than of other tensors. Of all terms that differ in equal leaves, this one comes first."""
+        used = dict.fromkeys(self._leaves(number))
+        if not any(self.leaves[i].rank for i in used):
+            return False
+        alike = [[i for i, t in enumerate(self.leaves) if t == type] for type in dict.fromkeys(self.leaves)]
+        return all([i for i in used if i in same] == same[: len(used.keys() & same)] for same in alike)
+
+    def _leaves(self, number: int) -> Iterator[int]:
+        """The leaves of a term from left to right, as often as they occur."""
+        term = self.terms[number]
+        if not term.op:
+            yield number
+        for operand in term.args:
+            yield from self._leaves(operand)
 
     def graph(self, numbers: Sequence[int]) -> Graph:
         """Terms as one graph that shares what they have in common. Its outputs are the terms, in order."""

@@ -25,6 +25,8 @@ def pattern(t: Tree, text: AttrText, root: bool = True) -> str:
     """A term as a pattern."""
     if t.variable >= 0:
         return VARIABLES[t.variable]
+    if not t.args:
+        return literal(dict(t.attrs)["value"])
     given = ((name, text(t, root, name, value)) for name, value in t.attrs)
     attrs = ", ".join(f"{name} = {value}" for name, value in given if value is not None)
     args = ", ".join(pattern(a, text, False) for a in t.args)
@@ -70,6 +72,8 @@ def _term(t: Tree, inside: bool = False) -> str:
     """Sums and products by their signs, concatenations in brackets, activations as functions."""
     if t.variable >= 0:
         return VARIABLES[t.variable]
+    if not t.args:
+        return f"{dict(t.attrs)['value']:g}"
     act = dict(t.attrs).get("act", "none")
     if act == "none" and t.op in SIGNS and len(t.args) == 2:
         text = f" {SIGNS[t.op]} ".join(_term(a, True) for a in t.args)

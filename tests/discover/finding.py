@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from tensat_dl.core.graph import TensorType
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost.device import load_device
 from tensat_dl.cost.model import CostModel
-from tensat_dl.discover.candidates import Equation, candidates
+from tensat_dl.discover.candidates import Equation, Tree, candidates
 from tensat_dl.discover.discover import Discovery, Settings, discover
 from tensat_dl.discover.memo import Memo
 from tensat_dl.discover.menu import Menu, menu
 from tensat_dl.discover.terms import World
 from tensat_dl.jobs.run import Where
 from tensat_dl.lang.program import Program, load_program
+from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.prove.prove import axioms_of
 
 
@@ -42,6 +44,15 @@ def world(ops: Menu, *leaves: tuple[int, ...], size: int = 2) -> World:
 
 def equations(ops: Menu, *leaves: tuple[int, ...], size: int = 2) -> list[Equation]:
     return candidates(world(ops, *leaves, size=size), ops.ops)
+
+
+def renamed(t: Tree, names: Sequence[int], ops: OpTable) -> Tree:
+    """A term with other variables, and the operands of commutative operators in order again."""
+    if t.variable >= 0:
+        return Tree("", t.attrs, (), t.type, names[t.variable])
+    args = sorted((renamed(a, names, ops) for a in t.args), key=lambda a: (-a.size, a.shape))
+    plain = [renamed(a, names, ops) for a in t.args]
+    return Tree(t.op, t.attrs, tuple(args if ops[t.op].commutative else plain), t.type)
 
 
 def found(

@@ -106,6 +106,16 @@ def test_an_interrupted_discovery_begins_nothing_else(
     assert bool(first.rules) == (phase == "reduce")
 
 
+def test_a_number_on_both_sides_becomes_a_scalar() -> None:
+    laws = texts(found("matmul", "ewmul", "2"))
+    assert "{ matmul(x, ewmul(y, z)) <=> ewmul(matmul(x, y), z) where rank(z) == 0 }" in laws
+
+
+def test_a_difference_is_a_sum_with_a_multiple() -> None:
+    laws = texts(found("ewsub", "ewadd", "smul", "-1", leaves=2))
+    assert "{ ewadd(smul(x, -1.0), y) <=> ewsub(y, x) }" in laws
+
+
 def test_a_size_that_takes_years_is_refused() -> None:
     with pytest.raises(TsrError, match=r"would take about .* years"):
         found("matmul", "ewadd", "concat", "transpose", size=12)

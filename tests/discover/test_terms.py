@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.discover.candidates import split
+from tensat_dl.discover.candidates import Tree, candidate, candidates, split, tree
 from tensat_dl.discover.menu import menu
 from tensat_dl.discover.worlds import ResultTypes, worlds
 from tensat_dl.discover.written import equation
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.verify.execute import execute
-from tests.discover.finding import equations, f32, menu_of, program, world
+from tests.discover.finding import equations, f32, menu_of, program, renamed, world
 
 
 def test_terms_that_compute_the_same_are_one_class() -> None:
     found = {equation(c) for c in equations(menu_of("ewadd", "ewmul"), (2, 3), (2, 3), (2, 3), size=3)}
     assert "(x + y) + z = (x + z) + y." in found
-    assert "(x * y) + (x * z) = (y + z) * x." in found
+    assert "(x * y) + (y * z) = (x + z) * y." in found
     assert "x + y = x * y." not in found
 
 
@@ -70,7 +70,7 @@ def test_quotients_need_not_be_whole() -> None:
 def test_constants_need_not_be_whole() -> None:
     chosen = menu_of("mean", "ewmul", text="op mean(x: tensor, y: tensor) = smul(x + y, 0.5)")
     found = {equation(c) for c in equations(chosen, *((2, 3),) * 3, size=3)}
-    assert {"mean(x, y) = mean(y, x).", "mean(x * y, x * z) = mean(y, z) * x."} <= found
+    assert {"mean(x, y) = mean(y, x).", "mean(x * y, y * z) = mean(x, z) * y."} <= found
 
 
 def test_two_applications_may_share_all_operands_but_one() -> None:
@@ -80,6 +80,47 @@ def test_two_applications_may_share_all_operands_but_one() -> None:
         "[f(x, y, z), f(x, y, w)] = f(x, y, [z, w]).",
         "[f(x, y, z), f(w, y, z)] = f([x, w], y, z).",
     } <= found
+
+
+def test_every_equation_of_a_class_has_a_candidate() -> None:
+    """Equations that differ in the names of leaves, or in the order of summands, are one candidate."""
+    chosen = menu_of("ewadd", "ewmul", "matmul")
+    found = world(chosen, *((2, 2),) * 3, size=2)
+    known: dict[int, Tree] = {}
+    pairs = [
+        candidate(*(tree(found, n, known, chosen.ops) for n in (other, members[0])), chosen.ops)
+        for members in found.classes
+        for other in members[1:]
+    ]
+    left = {(c.left.shape, c.right.shape) for c in pairs if c is not None}
+    assert len(left) >= 10
+    for c in candidates(found, chosen.ops):
+        for names in permutations(range(3)):
+            left -= {tuple(renamed(t, names, chosen.ops).shape for t in (c.left, c.right))}
+            left -= {tuple(renamed(t, names, chosen.ops).shape for t in (c.right, c.left))}
+    assert not left
+
+
+def test_scalars_alone_are_no_equation() -> None:
+    found = {equation(c) for c in equations(menu_of("smul"), (2, 3), (), ())}
+    assert "smul(smul(x, y), z) = smul(x, smul(y, z))." in found
+    assert "smul(x, y) = smul(y, x)." not in found
+
+
+def test_terms_have_the_numbers_that_are_named() -> None:
+    chosen = menu_of("ewadd", "ewmul", "ewsub", "0", "1", "-1")
+    assert chosen.numbers == (0.0, 1.0, -1.0)
+    found = {equation(c) for c in equations(chosen, (2, 3), (2, 3))}
+    assert {"x + 0 = x.", "x * 1 = x.", "x - x = x * 0.", "(x * -1) + y = y - x."} <= found
+    assert not any("0" in e and "1" in e for e in found)  # that 0 - 1 = -1 is about numbers
+    assert not any("0" in e or "1" in e for e in map(equation, equations(menu_of("ewadd", "ewmul"), (2, 3))))
+
+
+def test_constants_are_not_built_upon() -> None:
+    terms = world(menu_of("ewsub", "ewadd"), (2, 3), (2, 3), size=3).terms
+    constants = {i for i, t in enumerate(terms) if t.op == "ewsub" and t.args[0] == t.args[1]}
+    assert constants
+    assert not any(constants & set(t.args) for t in terms)
 
 
 def test_relu_has_its_values_and_tanh_is_any_function() -> None:
