@@ -41,9 +41,10 @@ class Exact:
     ``log2_error`` bounds the probability that graphs which differ would be found equal, as its logarithm to base 2;
     it is None where none can be stated. ``reason`` then says why; it also says why graphs are "unsupported" or
     differ without a ``difference``. ``stand_ins`` names the functions that random ones stood in for on the level that
-    decided, opaque operators included; for graphs that differ also constants that are rounded. ``compared`` has, for
-    each comparison of elements in both graphs, the operator and the truth values that it came to in exact numbers;
-    for each ``select`` those of its condition where its operands differ.
+    decided, opaque operators included; for graphs that differ also constants that are rounded, or, without any of
+    these, "bool" if residues stood in for truth values. ``compared`` has, for each comparison of elements in both
+    graphs, the operator and the truth values that it came to in exact numbers; for each ``select`` those of its
+    condition where its operands differ.
     """
 
     status: Status
