@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice, pairwise, permutations, product
+from itertools import chain, combinations, islice, pairwise, permutations, product
 
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import DTYPES, Graph
@@ -33,7 +33,7 @@ OF_EACH_NUMBER = 5
 MORE_INTEGERS = 40
 #: Operators that round quotients of integers.
 QUOTIENTS = frozenset(("ewdiv", "poolavg", "reduce_mean"))
-#: How often an instance without dimensions of 1 is looked for.
+#: How often an instance without dimensions of 1 is looked for, or one of which two things are asked.
 WIDE_TRIES = 3
 #: How many numbers are tried in the place of one that a rule compares.
 MOST_VALUES = 16
@@ -200,7 +200,8 @@ class Coverage:
                 if name in self._numbers:
                     yield from self._until_met(frame, case)
                     continue
-                drawn = (frame.draw_case(case, self._rng, wide) for _ in range(WIDE_TRIES if wide else 1))
+                tries = WIDE_TRIES if wide or case.condition.kind == "and" else 1
+                drawn = (frame.draw_case(case, self._rng, wide) for _ in range(tries))
                 found = next((d for d in drawn if d is not None), None)
                 if found is not None:
                     yield found
@@ -288,6 +289,10 @@ class Coverage:
             elif isinstance(x, Sym):
                 yield from self._beyond(frame, x)
         yield from self._of_one_type(frame)
+        whole = [x for x in frame.unknowns if isinstance(x, Sym) and (sym.only_atom(x) or "-")[0] != "dim"]
+        for both in (sym.all_of(sym.at_most(2, x) for x in xs) for xs in combinations(whole, 2)):
+            if isinstance(both, Condition):  # blocks of blocks: where one has a size of 1, the other does all
+                yield named(both, frame.names, told=False)
         floats = [x for x in frame.unknowns if isinstance(x, Opaque) and self._is_number(frame, x)]
         for x, y in permutations(floats, 2):
             pair = f"{x.atom[1]}, {y.atom[1]}"

@@ -11,9 +11,10 @@ from itertools import pairwise
 from math import floor, gcd, inf, lcm, nan
 from typing import Any
 
-from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, mul, select
+from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, mod, mul, select, sub
 from tensat_dl.ops.values import FUNCTIONS
 from tensat_dl.rewrite.conditions import Facts
+from tensat_dl.verify.symbolic.polynomials import long_division, quotient_by
 
 #: Values of unknowns by atom, such as ("dim", "x", 0): integers, words, floats, truth values.
 Values = dict[Atom, Any]
@@ -246,9 +247,21 @@ class Inverse:
             else:
                 rest = add(rest, outside)
         if len(slopes) != 1:
-            return None
+            other = self._by_remainders(p)
+            return None if other == p else self._power(other)
         ((inside, slope),) = slopes.items()
         return _Power(inside[0], len(inside), slope, rest) if len(set(inside)) == 1 else None
+
+    def _by_remainders(self, p: Sym) -> Int:
+        """A polynomial with q - q % k in place of (q / k) k: what is cut into blocks of k is a multiple of k."""
+        for a in sorted(p.atoms(), key=repr):
+            if a[0] == "div" and self._mentions(_plain(a)):
+                factor, rest = long_division(quotient_by(p, a), a[2])
+                if factor != 0 and rest == 0:
+                    less = sub(sub(a[1], mod(*a[1:])), mul(a[2], _plain(a)))
+                    new = add(p, mul(factor, less))
+                    return self._by_remainders(new) if isinstance(new, Sym) else new
+        return p
 
     def _within(self, p: Int, low: int, high: int, found: _Range) -> None:
         """Keeps the numbers for which low <= p <= high, as far as that can be said."""
@@ -281,12 +294,24 @@ class Inverse:
         split = self._linear(p)
         if split is None or low > high:
             return
-        wanted = self._rng.randint(low, high)
         b, n, slope, rest = split
         if b == self._a and n == 1:
-            found.congruent(slope, wanted - rest, modulus)
+            common = gcd(slope * found.step, modulus)
+            fits = [
+                w
+                for w in range(low, min(high, low + SCANNED) + 1)
+                if (w - rest - slope * found.rest) % common == 0
+            ]
+            found.congruent(slope, (self._rng.choice(fits) if fits else low) - rest, modulus)
+        elif (
+            b[0] == "div"
+            and (slope, rest, n) == (1, 0, 1)
+            and not self._mentions(b[2])
+            and (by := self._value(b[2])) > 0
+        ):
+            self._remains(b[1], modulus * by, low * by, high * by + by - 1, found)
         else:
-            wanted += modulus * self._rng.randrange(3)
+            wanted = self._rng.randint(low, high) + modulus * self._rng.randrange(3)
             self._within(p, wanted, wanted, found)
 
     def _extreme(self, b: Atom, low: int, high: int, found: _Range) -> None:
