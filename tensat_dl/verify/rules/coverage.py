@@ -31,6 +31,8 @@ MORE_OF_TYPE = 6
 OF_EACH_NUMBER = 5
 #: How many more instances are of integers where quotients of these are rounded.
 MORE_INTEGERS = 40
+#: So many places bf16 does not tell apart.
+PLACES = 258
 #: Operators that round quotients of integers.
 QUOTIENTS = frozenset(("ewdiv", "poolavg", "reduce_mean"))
 #: How often an instance without dimensions of 1 is looked for, or one of which two things are asked.
@@ -156,6 +158,24 @@ class Coverage:
         for name in [n for n in self._where if n.startswith(_TYPES) and n.endswith(" i32")]:
             if self._divides and name in self._met:
                 yield from self._more(name, MORE_INTEGERS)
+
+    def places(self) -> Iterator[Draw]:
+        """Instances with more places than bf16 tells apart, if the rule casts places: no proof is about rounding."""
+        if not {"iota", "cast"} <= {n.op for n in self._rule.nodes}:
+            return
+        for frame in [*self._types][:FRAMES]:
+            axes = frame.axes.values()
+            sizes = {x: sym.only_atom(x) or () for x in frame.unknowns if isinstance(x, Sym)}
+            long = [
+                sym.at_most(PLACES, x) for x, a in sizes.items() if a[0] == "elem" and a[2] in (axes or a)
+            ]
+            types = [x for x in frame.unknowns if isinstance(x, Opaque) and frame.is_dtype(x)]
+            for both in (
+                sym.all_of(c) for c in product(long, [True, *(sym.equal(x, "bf16") for x in types)])
+            ):
+                assert isinstance(both, Condition)
+                if (found := frame.draw_case(named(both, frame.names), self._rng, wide=False)) is not None:
+                    yield found
 
     def numbers(self) -> Iterator[Draw]:
         """Instances in which a number that a rule matches is 0, or 1, as most functions of it are others there. They

@@ -103,7 +103,7 @@ class Examiner:
         if failed is None and tests.equal and not tests.law:
             proof, unproved = self._proof(rule)
         if failed is None and self.thorough:
-            failed = self._refuted(rule, coverage.integers(), tests)
+            failed = self._refuted(rule, chain(coverage.integers(), coverage.places()), tests)
         if failed is None and not proof:
             failed = self._refuted(rule, telling.others(), tests)
             if failed is None and tests.equal and not tests.law and self.thorough:
