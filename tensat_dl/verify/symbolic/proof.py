@@ -133,11 +133,11 @@ def prove_sizes(rule: RewriteRule, infer: Inference) -> ProvedFor:
 
 
 def _ranks(rule: RewriteRule, variant: Variant) -> set[int]:
-    """The ranks of the tensor variables; without any, those of the source's shapes."""
+    """The ranks of the tensor variables; without any, those of the source's shapes, or else of its results."""
     variables = rule.tensor_variables()
-    if not variables:
-        return {len(attrs["shape"]) for attrs in variant.source_attrs if "shape" in attrs}
-    return {len(variant.types[name].shape) for name in variables}
+    if not variables and (shapes := [attrs["shape"] for attrs in variant.source_attrs if "shape" in attrs]):
+        return set(map(len, shapes))
+    return {len(variant.types[name].shape) for name in variables or rule.source.outputs}
 
 
 def _is_pointwise(rule: RewriteRule, infer: Inference) -> bool:

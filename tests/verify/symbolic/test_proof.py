@@ -272,6 +272,13 @@ def test_a_stride_with_a_square_is_divided(tmp_path: Path) -> None:
     assert proved(rule, str(tmp_path / "rules.tsr")) == "all sizes, rank 4"
 
 
+def test_a_rule_without_variables_or_shapes(tmp_path: Path) -> None:
+    rule = of(
+        tmp_path, "rule r { eye(; n = n, dtype = t) => transpose(eye(; n = n, dtype = t); perm = [1, 0]) }"
+    )
+    assert proved(rule, str(tmp_path / "rules.tsr")) == "all sizes, rank 2"
+
+
 def test_an_index_with_too_many_terms(tmp_path: Path) -> None:
     """The index of a padded mean at rank 6 had 36,985 terms, and the next one took all memory there is."""
     rule = of(
