@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ DRAWS = 8
 SHRUNK = 6
 #: Instances of more floating-point operations are not compared: a convolution may have a large kernel.
 MOST_OPERATIONS = 5e8
+#: In at most so many ways a rule's tensors get a rank each when it is compiled.
+MOST_FORMS = 2_000
 #: How often small instances are compared.
 REPEATS = 3
 #: Garbage is looked for after so many new objects at the earliest; see `gc.set_threshold`.
@@ -120,8 +123,7 @@ class Examiner:
         if not self.thorough:
             return Verdict(rule.name, "proved" if proof else "tested", len(tests.equal), proof=proof)
         tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
-        nodes = (*tested[0].before.nodes, *tested[0].after.nodes)
-        check_compiles(rule, self.ops, Forms(tuple(sorted({t.rank for n in nodes for t in n.types}))))
+        check_compiles(rule, self.ops, _forms(rule, tested[0]))
         aspects = aspects_of(tested, self.machine, self.seed)
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
@@ -304,6 +306,16 @@ class Examiner:
         if not rule.conditions:
             return "its two sides never have equal types"
         return "no instance meets its conditions"
+
+
+def _forms(rule: RewriteRule, instance: Instance) -> Forms:
+    """The ranks of an instance that a rule is compiled for: the most frequent ones, as many as leave few ways to give
+    its tensors one each."""
+    nodes = (*instance.before.nodes, *instance.after.nodes)
+    ranks = [rank for rank, _ in Counter(t.rank for n in nodes for t in n.types).most_common()]
+    while len(ranks) > 1 and len(ranks) ** len(rule.tensor_variables()) > MOST_FORMS:
+        ranks.pop()
+    return Forms(tuple(sorted(ranks)))
 
 
 def _never(rule: RewriteRule, results: Sequence[Exact]) -> Iterator[str]:
