@@ -108,6 +108,8 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
     )
     weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
+    asked.module(*args, **kwargs)
+    weights.leave_out_changed()
     try:
         model = to_onnx(program, outputs.asked, asked.translations)
     except Declined as e:

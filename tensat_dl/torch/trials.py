@@ -23,7 +23,7 @@ from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined, quiet
 from tensat_dl.torch.cut import Closed, CutModel
 from tensat_dl.torch.places import OutputPlace, memory_of, places_of, sharing
-from tensat_dl.torch.weights import held_tensors
+from tensat_dl.torch.weights import HeldTensor, held_tensors, still_held
 
 #: How often inputs are drawn to compare on, beside the example.
 DRAWS = 2
@@ -91,6 +91,7 @@ class ExpectedOfModule:
         compute = _Computed(module, spec, outputs)
         perhaps = compute.perhaps
         first = compute.example(leaves)
+        held = list(held_tensors(module))
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:
@@ -105,7 +106,7 @@ class ExpectedOfModule:
         lies_otherwise = any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in leaves)
         runs = [(leaves, first), (turned, of_turned), (usual, perhaps(usual) if lies_otherwise else [])]
         for given, found in runs:
-            _check_apart(module, found, given)
+            _check_apart(still_held(held), found, given)
         if not isinstance(module, Closed):  # else the caller sees to it
             outputs.places = _shared_places([found for _, found in runs if found], inputs.open)
         same = [x.shape if isinstance(x, torch.Tensor) else None for x in leaves]
@@ -286,9 +287,11 @@ def _in_other_order(x: Any) -> Any:
     return x.detach().transpose(0, -1).contiguous().transpose(0, -1)
 
 
-def _check_apart(module: torch.nn.Module, computed: Sequence[torch.Tensor], leaves: Sequence[Any]) -> None:
+def _check_apart(
+    weights: Sequence[HeldTensor], computed: Sequence[torch.Tensor], leaves: Sequence[Any]
+) -> None:
     """Raises `Declined` for outputs that share memory with what is not computed."""
-    tensors = (*leaves, *(held.tensor for held in held_tensors(module)))
+    tensors = (*leaves, *(held.tensor for held in weights))
     owners = {memory_of(x) for x in tensors if isinstance(x, torch.Tensor) and x.numel()}
     for k, x in enumerate(computed):
         if x.numel() and memory_of(x) in owners:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, call, is_, itemgetter
 from types import NoneType
@@ -86,6 +86,13 @@ class WeightsAsTheyWere:
         self._counted = [held.tensor for held in self._tensors if not held.tensor.is_inference()]
         self._versions = [x._version for x in self._counted]
 
+    def leave_out_changed(self) -> None:
+        """Looks no more at tensors and settings that are others now, after a call of the module: what a call puts
+        there is a result, as the weight is of `nn.utils.weight_norm`."""
+        self._tensors = still_held(self._tensors)
+        self._settings = [found for found in self._settings if _is_set(*found[:3])]
+        self._remember()
+
     def changed(self) -> str:
         """What has changed since then, in words; empty if nothing has."""
         if self._untouched():
@@ -116,7 +123,7 @@ class WeightsAsTheyWere:
             if now is not tensor or _version(now) != version or now.data_ptr() != address:
                 return f"{path} has changed since it was optimized"
         for where, name, value, path in self._settings:
-            if where.get(name) is not value and (value is None or where.get(name) != value):
+            if not _is_set(where, name, value):
                 return f"{path} was {value} when it was optimized"
         for m, prefix, names in self._attributes:
             if name := next((n for n in vars(m) if n not in names and hasattr(type(m), n)), ""):
@@ -147,6 +154,17 @@ def held_tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
                 if isinstance(tensor, torch.Tensor):
                     at = _path(path, str(name))
                     yield HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), at)
+
+
+def still_held(tensors: Sequence[HeldTensor]) -> list[HeldTensor]:
+    """Those in whose place there is no other one now."""
+    return [held for held in tensors if _in(held.where, held.name) is held.tensor]
+
+
+def _is_set(where: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether an attribute has a value, that of a number, a truth value, a string or None."""
+    now = where.get(name)
+    return now is value or (type(now) is type(value) and bool(now == value))
 
 
 def _in(where: Container, name: Any) -> Any:

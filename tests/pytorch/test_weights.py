@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -127,9 +128,14 @@ def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tm
     training_mode_is_noticed(fast)
 
 
+def gets_a_tensor_for_a_number(module: Any) -> None:
+    module.scale = torch.ones(2)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (gets_a_tensor_for_a_number, "scale was 1"),
         (differs_from_its_class, "factor was that of its class"),
         (gets_a_function, "left.forward was that of its class"),
         (changes_one_of_a_list, "more.1 has changed"),
@@ -138,7 +144,7 @@ def test_changes_are_noticed_and_folded_anew(monkeypatch: pytest.MonkeyPatch, tm
 )
 def test_what_is_no_parameter_is_noticed(change: Any, said: str) -> None:
     module = joined()
-    module.more = [torch.ones(4), torch.ones(4)]
+    module.more, module.scale = [torch.ones(4), torch.ones(4)], 1
     then = WeightsAsTheyWere(module)
     assert not then.changed()
     change(module)
@@ -152,6 +158,35 @@ def test_what_no_call_asks_for_may_be_new() -> None:
     module.remembered = torch.ones(3)
     assert not then.changed()
     assert then._untouched()
+
+
+class KeepsResults(nn.Module):
+    """Keeps what it computes, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.utils.weight_norm(nn.Conv1d(4, 4, 3))
+        self.calls, self.scores, self.kept = 0, None, {}
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.calls += 1
+        self.scores = torch.softmax(self.conv(x), -1)
+        self.kept["y"] = y = torch.tanh(self.scores)
+        return y, self.scores
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_what_a_call_puts_there_is_no_weight() -> None:
+    module, x = KeepsResults().eval(), torch.randn(2, 4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = module(x)
+        assert (fast.declined, fast.stale) == ("", "")
+        torch.testing.assert_close(fast(x), expected, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        module.conv.weight_g *= 2
+    assert "conv.weight_g has changed" in fast.stale
 
 
 def test_weights_in_a_list_may_require_gradients() -> None:
