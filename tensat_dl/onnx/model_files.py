@@ -273,9 +273,25 @@ def converted(model: ir.Model, path: str) -> ir.Model:
     except Exception as e:  # ONNX's converter has no class of its own for its errors
         message = f"the model has opset {opset(model)}, and can't be converted to {OLDEST}: {first_line(e)}"
         raise failed(path, message, f"export it with opset {OLDEST} or a later one") from None
+    for node in ir.traversal.RecursiveGraphIterator(newer.graph):
+        if node.op_type == "Resize" and node.domain in ("", "ai.onnx"):
+            _resize_as_before(node)
     newer.metadata_props.update(model.metadata_props)
     ir.external_data.set_base_dir(newer.graph, os.path.dirname(path))
     return newer
+
+
+def _resize_as_before(node: ir.Node) -> None:
+    """Has a Resize of opset 10, or an Upsample, look where it did: what ONNX's converter makes of it does so at the
+    centres of pixels, as Resize does by default since opset 11."""
+    given = node.inputs[2]
+    scales = None if given is None else ir.convenience.get_const_tensor(given)
+    shrinks = scales is not None and bool((scales.numpy() <= 1).all())
+    for name, value in {
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "ceil" if shrinks else "floor",
+    }.items():
+        node.attributes[name] = ir.AttrString(name, value)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------

@@ -64,6 +64,23 @@ def test_the_summary_says_so(tmp_path: Path) -> None:
     assert "agrees: largest error" in done.out
 
 
+@pytest.mark.parametrize(
+    ("mode", "scales"),
+    [("linear", [2, 2]), ("nearest", [1.5, 2]), ("nearest", [0.3, 0.7]), ("nearest", [0.5, 2])],
+)
+def test_images_are_resized_as_before(mode: str, scales: list[float], tmp_path: Path) -> None:
+    """Since opset 11 the default is to look at the centres of pixels."""
+    nodes = [make_node("Resize", ["x", "f"], ["r"], mode=mode)]
+    nodes += [make_node("Neg", ["r"], ["n"]), make_node("Neg", ["n"], ["y"])]
+    sizes = [int(n * s) for n, s in zip((14, 16), scales, strict=True)]
+    weights = [tensor("f", [1, 1, *scales])]
+    proto = model(nodes, [value("x", 1, 2, 14, 16)], [value("y", 1, 2, *sizes)], weights, opset=10)
+    path, out = saved(tmp_path, proto), tmp_path / "faster.onnx"
+    done = invoke("run", path, "-o", out, "--no-measure")
+    assert (done.code, done.err) == (0, "")
+    assert "Neg" not in {n.op_type for n in onnx.load(out).graph.node}
+
+
 def test_a_model_that_stays_as_it_is_is_not_converted(tmp_path: Path) -> None:
     proto = model([make_node("Relu", ["x"], ["y"])], [value("x", 2)], [value("y", 2)], opset=7)
     path, out = saved(tmp_path, proto), tmp_path / "faster.onnx"
