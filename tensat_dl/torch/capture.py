@@ -150,7 +150,7 @@ def to_onnx(
         while first.__cause__ is not None:
             first = first.__cause__
         reason = f"torch.onnx.export can't translate the module: {first_line(first)}"
-        named = _named_in(str(first), program)
+        named = _named_in(str(first), program) or _with_named_within(str(first), program)
         if named is not None and "No ONNX function found" in reason:
             raise Untranslated(reason, named) from None
         raise Declined(reason, _of_node(named) if named is not None else "") from None
@@ -253,6 +253,20 @@ def _named_in(message: str, program: torch.export.ExportedProgram) -> torch.fx.N
     named = _OPERATOR.search(message)
     parts = [n for n in nodes if named and n.target.overloadpacket.__name__ in named.group(1)]
     return exact or max(parts, key=lambda n: len(n.target.overloadpacket.__name__), default=None)
+
+
+def _with_named_within(message: str, program: torch.export.ExportedProgram) -> torch.fx.Node | None:
+    """The first node that has the operator which the message names within it, as `cumprod` has `prims.prod`: the
+    exporter takes apart what it has no translation of."""
+    try:
+        with quiet():
+            usual = torch.export.default_decompositions()
+            apart = program.run_decompositions({**torch._decomp.decomposition_table, **dict(usual.items())})
+    except Exception:
+        return None
+    named = _named_in(message, apart)
+    within = named.meta.get("from_node", ()) if named is not None else ()
+    return next((n for n in program.graph.nodes if within and n.name == within[0].name), None)
 
 
 def _of_node(node: torch.fx.Node) -> str:

@@ -156,6 +156,14 @@ class Untranslated(nn.Module):  # type: ignore[misc]
         return [torch.tanh(torch.linalg.inv(y @ y.t() + torch.eye(4))).kthvalue(2).values + 1]
 
 
+class UntranslatedWithin(nn.Module):  # type: ignore[misc]
+    """Operators of which the exporter makes others, which it then has no translation of."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x).cumprod(0) / 2
+        return [torch.copysign(torch.tanh(torch.erfinv(y)) + 1, x), torch.linalg.eigvalsh(x).exp()]
+
+
 class Integers(nn.Module):  # type: ignore[misc]
     def forward(self, i: torch.Tensor) -> Any:
         x = torch.tanh(i.double())
@@ -173,6 +181,7 @@ class Integers(nn.Module):  # type: ignore[misc]
         ),
         (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4), 0.0),
         (Untranslated(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
+        (UntranslatedWithin(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
     ],
 )
 def test_operators_without_an_exact_translation_are_left_to_pytorch(
