@@ -33,6 +33,12 @@ class OpenPlace(NamedTuple):
         strides = _other_strides(x)
         return None if strides is None else cls(strides, None, 0, 0)
 
+    @property
+    def symbols(self) -> set[Extent]:
+        """The symbols that it depends on."""
+        known = (*self.strides, self.size, self.offset)
+        return {symbol for d in known if not isinstance(d, int) for symbol in d.free_symbols}
+
     def at(self, sizes: dict[Extent, int]) -> OutputPlace | None:
         """Where it lies for such sizes of symbols; None if that depends on others."""
         strides = tuple(size_of(d, sizes) for d in self.strides)
@@ -77,7 +83,7 @@ class OpenSizes:
             OpenPlace.of(x, shared=made[_memory_of(x)] > 1) if isinstance(x, torch.Tensor) else None
             for x in outputs
         ]
-        if any(place.at(dict.fromkeys(symbols, 1)) is None for place in found if place is not None):
+        if any(not place.symbols <= symbols.keys() for place in found if place is not None):
             return None  # it depends on values
         return cls({i: places[d] for i, d in numbers.items()}, symbols, shapes, found)
 

@@ -203,6 +203,20 @@ def test_outputs_share_memory_where_sizes_are_open(made: list[Optimized]) -> Non
     assert [f.called != "module" for f in made if not f.declined] == [True]
 
 
+def test_strides_that_divide_by_a_size(made: list[Optimized]) -> None:
+    """They are not known for sizes of 1 as they are for even ones."""
+
+    def pairs(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).reshape(x.shape[0], -1, 2).flip(1)
+
+    compiled = torch.compile(pairs, backend="tensat", options=QUICK)
+    with torch.no_grad():
+        for shape in ((2, 4), (3, 6), (4, 8)):
+            x = torch.randn(*shape)
+            torch.testing.assert_close(compiled(x), pairs(x))
+    assert len([f for f in made if not f.declined]) == 2
+
+
 def test_gradients(made: list[Optimized]) -> None:
     module = joined()
     fast = torch.compile(module, backend=backend.tensat, options=QUICK)
