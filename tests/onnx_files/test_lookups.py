@@ -17,7 +17,7 @@ from onnx.helper import make_node
 
 from tests.cli.running import invoke
 
-from .models import model, random, read, rewriting, tensor, value
+from .models import model, random, read, rewriting, saved, tensor, value
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -62,3 +62,22 @@ def test_products_by_one_hot_rows_become_look_ups(form: str, tmp_path: Path) -> 
     assert np.unique(np.floor_divide(x, rows)).tolist() == [-2, -1, 0, 1]
     first, second = (onnxruntime.InferenceSession(str(p)).run(None, {"i": x})[0] for p in (before, after))
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ONE_HOT)
+def test_one_hot_rows_of_any_number(form: str, tmp_path: Path) -> None:
+    """What is written for them fits other sizes than the one that it is optimized for."""
+    nodes = [
+        *(make_node("Neg", ["j"], ["k"]), make_node("Neg", ["k"], ["i"])),
+        *ONE_HOT[form],
+        *(make_node("Neg", ["h"], ["g"]), make_node("Neg", ["g"], ["y"])),
+    ]
+    weights = [
+        *(tensor("n", 5, np.int64), tensor("values", [0, 1]), tensor("last", [-1], np.int64)),
+        tensor("places", np.arange(5), np.int64),
+    ]
+    given = value("j", "batch", 4, dtype=onnx.TensorProto.INT64)
+    path = saved(tmp_path, model(nodes, [given], [value("y", "batch", 4, 5)], weights))
+    done = invoke("run", path, "-o", tmp_path / "faster.onnx", "--no-measure")
+    assert (done.code, done.err) == (0, "")
+    assert "Neg" not in {n.op_type for n in onnx.load(tmp_path / "faster.onnx").graph.node}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.core.graph import TensorType
 from tensat_dl.onnx.operator import NodeWriter, OnnxRow, OnnxTensor, Reading, Unmapped, Writing, renamed
-from tensat_dl.onnx.tensors import ONNX_DTYPES
-from tensat_dl.sizes.open_shapes import Asked, OfInput, stretched
+from tensat_dl.onnx.tensors import ONNX_DTYPES, numpy_dtype
+from tensat_dl.sizes.open_shapes import SAME, Asked, OfInput, stretched
 
 #: Stands for "to the end" in the stops of slices.
 END = 2**31 - 1
@@ -162,6 +163,14 @@ def _read_one_hot(r: Reading) -> int:
     return r.op("one_hot", place, n=n, to=r.result().dtype)
 
 
+def _write_one_hot(w: Writing) -> ir.Value:
+    """As its definition is, but that dimensions may have other sizes."""
+    x, n = w.xs[0], w.attrs["n"]
+    column = w.op("Reshape", x.value, w.ints(*[SAME] * x.type.rank, 1))
+    places = w.writer.constant(np.arange(n).astype(numpy_dtype(x.type.dtype)), "places")
+    return w.op("Cast", w.op("Equal", column, places), to=int(ONNX_DTYPES[w.attrs["to"]]))
+
+
 ROWS = (
     OnnxRow("Identity", lambda r: r.x()),
     OnnxRow("Cast", _read_cast, "cast", _write_cast),
@@ -181,4 +190,5 @@ ROWS = (
     OnnxRow("Split", _read_split),
     OnnxRow("Gather", _read_gather, "gather", renamed("Gather", axis="axis")),
     OnnxRow("OneHot", _read_one_hot),
+    OnnxRow(op="one_hot", write=_write_one_hot),
 )
