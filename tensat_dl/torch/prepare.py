@@ -231,6 +231,10 @@ def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSi
     Raises TypeError, ValueError."""
     found = []
     for name, axes in asked.sizes.items():
+        if not isinstance(axes, Mapping):
+            raise TypeError(
+                f"sizes of {name} are {axes!r}: expected them by dimension, such as {{1: (32, 128)}}"
+            )
         for axis, value in axes.items():
             leaf, symbol = inputs.place(name, axis)
             said = dim_sizes({f"{name}.{axis}": value})[f"{name}.{axis}"]

@@ -111,11 +111,12 @@ def test_one_graph_for_several_sizes() -> None:
         ({"sizes": {"x": {0: 4}}}, "sizes of x.0 are several"),
         ({"sizes": {"x": {0: range(1, 5)}}}, "dynamic_shapes has ranges"),
         ({"sizes": {"x": {0: (1, 1025)}}}, "1025 is not in the range of dynamic_shapes"),
+        ({"sizes": {"x": 4}}, "sizes of x are 4: expected them by dimension"),
         ({"buckets": True}, "buckets need sizes"),
     ],
 )
 def test_what_are_no_sizes(options: dict[str, Any], say: str) -> None:
-    with pytest.raises(ValueError, match=say):
+    with pytest.raises((TypeError, ValueError), match=say):
         optimized(**options)
 
 
