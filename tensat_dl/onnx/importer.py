@@ -7,7 +7,7 @@ the language is opaque. A value without a type in the language is a handle (`HAN
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -194,6 +194,7 @@ def imported(
             others[i] = _where_it_runs(model, facts, others[i], {**bound, name: n})
     shapes = [f.shapes() for f in others[: len(examined) + len(mix)]]
     in_mix = list(zip(mix, shapes[len(examined) :], strict=True))
+    odd = _odd(bound, turning, others[len(others) - len(turning) :])
     reader = _ModelReader(path, model, facts, others)
     graph = reader.graph()
     header = "\n\n".join(reader.originals.declarations.values())
@@ -207,7 +208,7 @@ def imported(
         bound,
         said,
         [name for name in bound if name not in asked or not (asked[name].sizes or asked[name].fixed)],
-        [*shapes[: len(examined)], *(there for at, there in in_mix if at != bound)],
+        [*shapes[: len(examined)], *(there for at, there in in_mix if at != bound), *odd],
         [{name: n for name, n in sizes.items() if n != bound[name]} for sizes in turning],
         in_mix,
         facts.constants,
@@ -218,6 +219,21 @@ def imported(
         older,
         given,
     )
+
+
+def _odd(
+    bound: Mapping[str, int], turning: Sequence[Mapping[str, int]], facts: Sequence[ModelFacts]
+) -> Iterator[Mapping[str, Shape]]:
+    """The shapes at the largest odd size of each dimension, of those at which the model may do something else: where
+    a size is rounded up to a multiple of 8, twice a size may tell nothing."""
+    for name in bound:
+        found = {
+            sizes[name]: f
+            for sizes, f in zip(turning, facts, strict=True)
+            if sizes == {**bound, name: sizes[name]} and sizes[name] % 2
+        }
+        if found:
+            yield found[max(found)].shapes()
 
 
 def _where_it_runs(

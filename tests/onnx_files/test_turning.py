@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx.helper import make_graph, make_node, make_tensor_value_info
 
@@ -239,3 +240,30 @@ def test_all_sizes_of_a_short_range_have_other_rests() -> None:
 def test_sizes_that_are_compared_are_equal_and_in_the_other_order() -> None:
     found = Turning(several=True).sizes({"n": 2, "m": 128}, {"n": DimSizes(), "m": DimSizes()})
     assert found == [{"n": 2, "m": 2}, {"n": 128, "m": 128}, {"m": 2, "n": 128}]
+
+
+def test_reshapes_to_a_size_that_is_rounded_up(tmp_path: Path) -> None:
+    """At 256 rows as at 128 it is that of the input, which a reshape that is written anew may take it for."""
+    nodes = [
+        *(make_node("Shape", ["x"], ["sizes"]), make_node("Gather", ["sizes", "first"], ["rows"])),
+        *(make_node("Neg", ["rows"], ["less"]), make_node("Mod", ["less", "four"], ["more"])),
+        *(
+            make_node("Concat", ["zeros", "more", "zero"], ["pads"], axis=0),
+            make_node("Pad", ["x", "pads"], ["p"]),
+        ),
+        make_node("Reshape", ["p", "windows"], ["w"]),
+        *(make_node("Neg", ["w"], ["n"]), make_node("Neg", ["n"], ["m"])),
+        make_node("Transpose", ["m"], ["t"], perm=[0, 2, 1]),
+        *(
+            make_node("Add", ["rows", "more"], ["all"]),
+            make_node("Concat", ["all", "four"], ["shape"], axis=0),
+        ),
+        make_node("Reshape", ["t", "shape"], ["y"]),
+    ]
+    known = {"first": [0], "four": [4], "zeros": [0, 0], "zero": [0], "windows": [-1, 4, 4]}
+    weights = [tensor(name, numbers, np.int64) for name, numbers in known.items()]
+    proto = model(nodes, [value("x", "n", 4)], [value("y", None, 4)], weights)
+    path, out = saved(tmp_path, proto), tmp_path / "faster.onnx"
+    done = invoke("run", path, "-o", out, "--no-measure")
+    assert (done.code, done.err) == (0, "")
+    assert [n.op_type for n in onnx.load(out).graph.node].count("Neg") == 1
