@@ -54,8 +54,6 @@ def _axes(axes: Sequence[str], tensors: Sequence[str]) -> Iterator[Restriction]:
 def _types(tensors: Sequence[str]) -> Iterator[Restriction]:
     for x in tensors[:1]:
         yield Restriction(f"is_float(dtype({x}))", partial(_is_float, x))
-    for x in tensors:
-        yield Restriction(f"rank({x}) == 0", partial(_is_scalar, x))
     for x, y in combinations(tensors, 2):
         yield Restriction(f"rank({x}) == rank({y})", partial(_same_rank, x, y))
     for x, y in combinations(tensors, 2):
@@ -88,10 +86,6 @@ def _axis_to_number(k: str, holds: Comparison, number: int, a: Assignment) -> bo
 
 def _is_float(x: str, a: Assignment) -> bool:
     return a.types[x].dtype in FLOATS
-
-
-def _is_scalar(x: str, a: Assignment) -> bool:
-    return a.types[x].rank == 0
 
 
 def _same_rank(x: str, y: str, a: Assignment) -> bool:

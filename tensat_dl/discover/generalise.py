@@ -130,17 +130,20 @@ class Generaliser:
 
     def general(self, c: Equation) -> General | None:
         """The most general form that is true on all instances tried; None if there is none."""
-        any_scalar = with_scalar(c, self.ops)
-        return (any_scalar and self._general(any_scalar)) or self._general(c)
+        scalar = with_scalar(c, self.ops)
+        found = None
+        if scalar is not None:  # which may be any tensor, or else has to be a scalar
+            found = self._general(scalar, ()) or self._general(scalar, _scalars(scalar))
+        return found or self._general(c, ())
 
-    def _general(self, c: Equation) -> General | None:
-        """The most general form, with the numbers that the equation has."""
-        if self._hopeless(c):
+    def _general(self, c: Equation, where: tuple[str, ...]) -> General | None:
+        """The most general form, with the numbers that the equation has, under conditions."""
+        if self._hopeless(c, where):
             return None
-        c = self._split(c)
+        c = self._split(c, where)
         for arrow in _arrows(c):
             for texts in self._forms(c, arrow):
-                form = General(c, arrow, tuple(texts.items()))
+                form = General(c, arrow, tuple(texts.items()), where)
                 try:
                     rules = self._rules(form)
                     trial = self.trial(rules[0], INSTANCES) if rules else Outcomes()
@@ -153,14 +156,14 @@ class Generaliser:
                     continue
         return None
 
-    def _split(self, c: Equation) -> Equation:
+    def _split(self, c: Equation, where: tuple[str, ...]) -> Equation:
         """The equation with two variables in the place of one that occurs twice on both sides, as far as that is
         true: terms have fewer leaves than rules may have variables."""
         for variable in sorted(c.left.variables):
             if len(c.left.variables) == len(VARIABLES):
                 break
             for other in split(c, variable):
-                trial = self._as_found(other)
+                trial = self._as_found(other, where)
                 if len(trial.passed) >= LEAST and not trial.failed and trial.telling:
                     c = other
                     break
@@ -184,15 +187,15 @@ class Generaliser:
         trial = self.trial(rules[0], INSTANCES) if rules else Outcomes()
         return not trial.failed and len(trial.passed) >= LEAST and trial.telling > 0
 
-    def _hopeless(self, c: Equation) -> bool:
+    def _hopeless(self, c: Equation, where: tuple[str, ...]) -> bool:
         """Whether the equation is false nearly everywhere even with all attributes as they were found."""
-        trial = self._as_found(c)
+        trial = self._as_found(c, where)
         if not trial.passed or len(trial.failed) >= HOPELESS * len(trial.passed):
             return True
         conditions = menu([VARIABLES[i] for i in sorted(c.left.variables)], {})
         return bool(trial.failed) and not any(weakest(conditions, trial.passed, trial.failed, LEAST))
 
-    def _as_found(self, c: Equation) -> Outcomes:
+    def _as_found(self, c: Equation, where: tuple[str, ...]) -> Outcomes:
         """A trial of the equation with all attributes as they were found."""
         texts = {}
         for side in (c.left, c.right):
@@ -200,7 +203,7 @@ class Generaliser:
                 for name, value in node.attrs:
                     plain = None if value == self.ops[node.op][name].default else literal(value)
                     texts[name, value] = (plain, plain)
-        rules = self._rules(General(c, "=>", tuple(texts.items())))
+        rules = self._rules(General(c, "=>", tuple(texts.items()), where))
         return self.trial(rules[0], INSTANCES) if rules else Outcomes()
 
     def _applies(self, form: General) -> bool:
@@ -275,7 +278,7 @@ class Generaliser:
             if where is None:
                 return None
             tried.add(where)
-            chosen = replace(form, where=where)
+            chosen = replace(form, where=(*form.where, *where))
             rules = self._rules(chosen)
             again = self.trial(rules[0], CONFIRMED, seed=1 + turn) if rules else Outcomes()
             if rules and not again.failed and len(again.passed) >= LEAST and again.telling:
@@ -328,6 +331,12 @@ def _is_plain(i: Instance) -> bool:
 def _is_special(declared: AttrDecl, value: AttrValue) -> bool:
     """Whether a value is one that people write into rules: a word, an axis, a permutation, 0 or 1."""
     return declared.type in ("choice", "axis", "axes", "bool") or value in (0, 1)
+
+
+def _scalars(c: Equation) -> tuple[str, ...]:
+    """Conditions that the variables that are scalars where an equation was found are scalars."""
+    ranks = {VARIABLES[leaf.variable]: leaf.type.rank for leaf in c.left.leaves()}
+    return tuple(f"rank({x}) == 0" for x, rank in ranks.items() if rank == 0)
 
 
 def _arrows(c: Equation) -> tuple[Arrow, ...]:
