@@ -30,7 +30,7 @@ from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, Untranslated, captured, functional, to_onnx
 from tensat_dl.torch.cut import CutModel, LeftToPyTorch, has_custom_operators
 from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
-from tensat_dl.torch.weights import WeightsAsTheyWere
+from tensat_dl.torch.weights import HeldTensor, WeightsAsTheyWere, held_tensors, still_held
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -93,6 +93,7 @@ def prepare(asked: Asked, known: KeptAnswer | None = None) -> Prepared:
 
 def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     args, kwargs = asked.example
+    held = list(held_tensors(asked.module))
     if asked.program is None:
         program = captured(asked.module, args, kwargs, asked.dynamic_shapes)
     else:
@@ -109,7 +110,8 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     )
     weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
     asked.module(*args, **kwargs)
-    weights.leave_out_changed()
+    if state := weights.leave_out_results() or _replaced(held, program):
+        raise Declined(f"each call changes {state}, on which later calls may depend")
     try:
         model = to_onnx(program, outputs.asked, asked.translations)
     except Declined as e:
@@ -224,6 +226,14 @@ class _Contest:
             answer=found,
             notes=tuple(notes),
         )
+
+
+def _replaced(held: Sequence[HeldTensor], program: torch.export.ExportedProgram) -> str:
+    """The path of a tensor that a module's program reads, and that calls put another one in the place of; or
+    nothing."""
+    kept = {id(x.tensor) for x in still_held(held)}
+    read = {id(x) for x in program.constants.values()}
+    return next((x.path for x in held if id(x.tensor) in read - kept), "")
 
 
 def _mix(asked: Asked, inputs: CallInputs) -> list[tuple[int, int, Extent, DimSizes]]:

@@ -86,12 +86,14 @@ class WeightsAsTheyWere:
         self._counted = [held.tensor for held in self._tensors if not held.tensor.is_inference()]
         self._versions = [x._version for x in self._counted]
 
-    def leave_out_changed(self) -> None:
-        """Looks no more at tensors and settings that are others now, after a call of the module: what a call puts
-        there is a result, as the weight is of `nn.utils.weight_norm`."""
+    def leave_out_results(self) -> str:
+        """Looks no more at tensors that are others now, after a call of the module: what a call puts there is a
+        result, as the weight is of `nn.utils.weight_norm`. A number that a call changes may be a state that decides
+        what later calls compute: returns its path, or nothing."""
         self._tensors = still_held(self._tensors)
-        self._settings = [found for found in self._settings if _is_set(*found[:3])]
         self._remember()
+        numbers = (path for where, name, value, path in self._settings if not _is_set(where, name, value))
+        return next(numbers, "")
 
     def changed(self) -> str:
         """What has changed since then, in words; empty if nothing has."""

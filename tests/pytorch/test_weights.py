@@ -161,18 +161,48 @@ def test_what_no_call_asks_for_may_be_new() -> None:
 
 
 class KeepsResults(nn.Module):
-    """Keeps what it computes, and counts its calls."""
+    """Keeps what it computes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.utils.weight_norm(nn.Conv1d(4, 4, 3))
-        self.calls, self.scores, self.kept = 0, None, {}
+        self.scores, self.kept = None, {}
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        self.calls += 1
         self.scores = torch.softmax(self.conv(x), -1)
         self.kept["y"] = y = torch.tanh(self.scores)
         return y, self.scores
+
+
+class Tires(nn.Module):
+    """Computes something else from the hundredth call on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.calls = nn.Linear(8, 8), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return torch.relu(self.linear(x)) * (1.0 if self.calls < 100 else 0.5)
+
+
+class TiresByTensor(Tires):
+    """Counts in a tensor, of which each call makes another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + 1
+        return torch.relu(self.linear(x)) * torch.where(self.calls < 100, 1.0, 0.5)
+
+
+@pytest.mark.parametrize("module", [Tires, TiresByTensor])
+def test_a_module_that_counts_its_calls_runs_as_it_is(module: type[nn.Module]) -> None:
+    with pytest.warns(FallbackWarning):
+        fast = tensat_dl.torch.optimize(module().eval(), (torch.randn(4, 8),), **QUICK)
+    assert "each call changes calls, on which later calls may depend" in fast.declined
 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
