@@ -113,7 +113,7 @@ def command(
     settings = Settings(size, leaves, frozenset(about))
     known = tuple(_known(program, packs))
     parts = (*chosen.names, *(f"{n:g}" for n in chosen.numbers))
-    arguments = (parts, settings, [r.content for r in known], sorted(packs))
+    arguments = (chosen.names, chosen.numbers, settings, [r.content for r in known], sorted(packs))
     partial = None if out == "-" else Path(f"{out}.partial")
     memo = Memo.at(partial, key_of(arguments), resume)
     if resume and not memo.known and not quiet:

@@ -163,11 +163,12 @@ def exchanged(t: Tree, old: str, new: str) -> Tree:
 
 
 def with_scalar(c: Equation, ops: OpTable) -> Equation | None:
-    """The equation with a variable in the place of a number that both sides have; None if there is no such number."""
+    """The equation with a variable in the place of a number that both sides have; None if there is no such number, or
+    no name for one more variable."""
     common = set(c.left.numbers()) & set(c.right.numbers())
-    if not common:
-        return None
     new = len(c.left.variables)
+    if not common or new == len(VARIABLES):
+        return None
 
     def changed(t: Tree) -> Tree:
         if t in common:

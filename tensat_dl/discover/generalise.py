@@ -137,7 +137,7 @@ class Generaliser:
         return found or self._general(c, ())
 
     def _general(self, c: Equation, where: tuple[str, ...]) -> General | None:
-        """The most general form, with the numbers that the equation has, under conditions."""
+        """The most general form that is true under conditions, with the numbers that the equation has."""
         if self._hopeless(c, where):
             return None
         c = self._split(c, where)

@@ -109,7 +109,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
     )
     weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
-    asked.module(*args, **kwargs)
+    asked.module(*args, **kwargs)  # once more: what is another thing now, calls put there
     if state := weights.leave_out_results() or _replaced(held, program):
         raise Declined(f"each call changes {state}, on which later calls may depend")
     try:

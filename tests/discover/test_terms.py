@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensat_dl.core.diagnostics import TsrError
-from tensat_dl.discover.candidates import Tree, candidate, candidates, split, tree
+from tensat_dl.discover.candidates import Equation, Tree, candidate, candidates, split, tree, with_scalar
 from tensat_dl.discover.menu import menu
 from tensat_dl.discover.worlds import ResultTypes, worlds
 from tensat_dl.discover.written import equation
@@ -114,6 +114,23 @@ def test_terms_have_the_numbers_that_are_named() -> None:
     assert {"x + 0 = x.", "x * 1 = x.", "x - x = x * 0.", "(x * -1) + y = y - x."} <= found
     assert not any("0" in e and "1" in e for e in found)  # that 0 - 1 = -1 is about numbers
     assert not any("0" in e or "1" in e for e in map(equation, equations(menu_of("ewadd", "ewmul"), (2, 3))))
+
+
+def test_a_number_on_both_sides_may_be_a_variable_as_long_as_there_are_names() -> None:
+    chosen = menu_of("f", "ewmul", "2", text="op f(a: tensor, b: tensor, c: tensor) = a + b + c")
+    two = Tree("fill", (("value", 2.0),), (), f32())
+    variables = [Tree("", (), (), f32(2, 3), i) for i in range(6)]
+
+    def doubled(*operands: Tree) -> Tree:
+        return Tree("ewmul", (), (Tree("f", (), operands, f32(2, 3)), two), f32(2, 3))
+
+    c = with_scalar(Equation(doubled(*variables[:3]), doubled(*variables[2::-1])), chosen.ops)
+    assert c is not None
+    assert equation(c) == "f(x, y, z) * w = f(z, y, x) * w."
+    inner = Tree("f", (), tuple(variables[:3]), f32(2, 3))
+    other = Tree("f", (), tuple(variables[3:]), f32(2, 3))
+    full = Equation(doubled(inner, other, other), doubled(other, inner, other))
+    assert with_scalar(full, chosen.ops) is None
 
 
 def test_constants_are_not_built_upon() -> None:
