@@ -27,6 +27,7 @@ from tensat_dl.discover.memo import (
     key_of,
 )
 from tensat_dl.discover.menu import Menu
+from tensat_dl.discover.merges import merged
 from tensat_dl.discover.pack import FoundRule, names
 from tensat_dl.discover.saturate import chunks, operators
 from tensat_dl.discover.saving import worth
@@ -150,16 +151,8 @@ class _Discovery:
         return list(first.values())
 
     def _generalise(self, batch: Sequence[Equation]) -> None:
-        keys = [key_of("general", candidate_to_data(c)) for c in batch]
-        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
-
-        def done(i: int, answer: object) -> None:
-            assert answer is None or isinstance(answer, General)
-            self.memo.note(keys[left[i]], general_to_data(answer))
-
-        answers(self.workers, [Generalise(batch[i]) for i in left], done)
-        for c, key in zip(batch, keys, strict=True):
-            g = general_of(self.memo.known[key])
+        """Adds the general forms of equations to the rules."""
+        for c, g in zip(batch, self._general(batch), strict=True):
             text = "" if g is None else g.text("rule")
             if g is None or text in self.texts:
                 self.vain[_form(c)] += 1
@@ -167,6 +160,17 @@ class _Discovery:
             self.texts.add(text)
             self.found.append(g)
             self.rules += rewrites(g.text(f"found-{len(self.found)}"), self.menu.ops)
+
+    def _general(self, batch: Sequence[Equation], merge: bool = False) -> list[General | None]:
+        keys = [key_of("merge" if merge else "general", candidate_to_data(c)) for c in batch]
+        left = [i for i, key in enumerate(keys) if key not in self.memo.known]
+
+        def done(i: int, answer: object) -> None:
+            assert answer is None or isinstance(answer, General)
+            self.memo.note(keys[left[i]], general_to_data(answer))
+
+        answers(self.workers, [Generalise(batch[i], merge) for i in left], done)
+        return [general_of(self.memo.known[key]) for key in keys]
 
     def _test(self, first: int) -> None:
         """Drops what fails the tests among the rules found since."""
@@ -214,6 +218,14 @@ class _Discovery:
             if not failed:
                 return kept
             self.found = [g for g in self.found if g not in failed]
+
+    def merges(self, laws: Sequence[General]) -> list[General]:
+        """Rules with two results that laws about concatenations are, for what matches them as it stands."""
+        batch = [c for g in laws if (c := merged(g, self.menu.ops)) is not None]
+        found = {g.text("rule"): g for g in self._general(batch, merge=True) if g is not None}
+        declared = [rewrites(g.text("found"), self.menu.ops) for g in found.values()]
+        self._examine([r for rules in declared for r in rules])
+        return [g for g, rules in zip(found.values(), declared, strict=True) if self.passed(rules)]
 
     def wanted(self) -> list[General]:
         """The rules about the operators of which laws are wanted."""
@@ -289,6 +301,7 @@ def discover(
         try:
             search.explore()
             kept = search.needed()
+            kept = [*kept, *search.merges(kept)]
         except KeyboardInterrupt:
             interrupted = True  # what was tested by then is written, and nothing else is begun
             kept = [g for g in search.wanted() if search.passed(rewrites(g.text("rule"), menu.ops))]
@@ -299,7 +312,8 @@ def discover(
         verdicts = search.passed(rewrites(g.text(title), menu.ops))
         found.append(FoundRule(title, g, tuple(verdicts), worths[g]))
     memo.write()
-    return Discovery(tuple(found), search.candidates, len(search.found) - len(kept), interrupted)
+    laws = sum(g.arrow != "merge" for g in kept)
+    return Discovery(tuple(found), search.candidates, len(search.found) - laws, interrupted)
 
 
 def check_effort(typing: ResultTypes, settings: Settings) -> None:

@@ -136,12 +136,18 @@ class Generaliser:
             found = self._general(scalar, ()) or self._general(scalar, _scalars(scalar))
         return found or self._general(c, ())
 
-    def _general(self, c: Equation, where: tuple[str, ...]) -> General | None:
+    def merge(self, c: Equation) -> General | None:
+        """The most general form of an equation whose left side is a concatenation, as a rule with two results."""
+        return self._general(c, (), ("merge",))
+
+    def _general(
+        self, c: Equation, where: tuple[str, ...], arrows: tuple[Arrow, ...] | None = None
+    ) -> General | None:
         """The most general form that is true under conditions, with the numbers that the equation has."""
         if self._hopeless(c, where):
             return None
         c = self._split(c, where)
-        for arrow in _arrows(c):
+        for arrow in arrows or _arrows(c):
             for texts in self._forms(c, arrow):
                 form = General(c, arrow, tuple(texts.items()), where)
                 try:
@@ -288,9 +294,9 @@ class Generaliser:
 
     def _forms(self, c: Equation, arrow: Arrow) -> Iterator[dict[Group, Option]]:
         """The texts of attributes, the most general first. What a source does not bind is no variable."""
-        source = {"<=>": (c.left, c.right), "=>": (c.left,), "<=": (c.right,)}[arrow]
-        bound = set.intersection(*({a for n in side.nodes() for a in n.attrs} for side in source))
-        roots = set.intersection(*(set(side.attrs) for side in source))
+        sources = _sources(c, arrow)
+        bound = set.intersection(*({a for t in side for n in t.nodes() for a in n.attrs} for side in sources))
+        roots = set.intersection(*(set(t.attrs) for side in sources for t in side))
         groups: dict[Group, list[Option]] = {}
         taken = {VARIABLES[i] for i in c.left.variables}
         for side in (c.left, c.right):
@@ -344,6 +350,19 @@ def _arrows(c: Equation) -> tuple[Arrow, ...]:
     return ("<=>", "<=", "=>") if c.both else ("=>",)
 
 
+def _sources(c: Equation, arrow: Arrow) -> tuple[tuple[Tree, ...], ...]:
+    """The terms that a rule matches; of a rule with two results both, together."""
+    match arrow:
+        case "<=>":
+            return ((c.left,), (c.right,))
+        case "=>":
+            return ((c.left,),)
+        case "<=":
+            return ((c.right,),)
+        case "merge":
+            return (c.left.args,)
+
+
 def _variable(name: str, taken: set[str]) -> str:
     """A name that is not taken, which it is then."""
     names: str = NAMES.get(name, name[:1])
@@ -354,13 +373,11 @@ def _variable(name: str, taken: set[str]) -> str:
 
 
 def _expressions(c: Equation, node: Tree, declared: AttrDecl, value: AttrValue) -> list[str]:
-    """Expressions of ranks and dimensions that have the value."""
-    tensors = _tensors((c.left, c.right))
+    """Expressions of ranks and dimensions that have the value; an axis counted from the last one."""
     if declared.type == "axis" and isinstance(value, int):
-        ranks = {t.rank for t in tensors.values()}
-        first = next(iter(tensors))
-        back = tensors[first].rank - value
-        return [f"rank({first}) - {back}"] if len(ranks) == 1 and back <= MATRIX else []
+        back = value - node.args[0].type.rank
+        return [str(back)] if -back <= MATRIX else []
+    tensors = _tensors((c.left, c.right))
     if declared.type == "axes" and isinstance(value, tuple) and value == tuple(range(len(value))):
         return [f"[i for i in 0..rank({next(iter(tensors))})]"]
     if declared.type == "int" and isinstance(value, int):

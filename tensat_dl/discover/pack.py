@@ -35,16 +35,18 @@ class FoundRule:
 
 def equation_of(g: General) -> str:
     """The equation of a rule, of a family for its function f."""
-    return equation(g.member()[1].equation if g.family else g.equation)
+    return equation(g.member()[1].equation if g.family else g.equation, g.arrow)
 
 
 def names(found: Sequence[General]) -> list[str]:
     """A name for each rule, of the operators of its left side, from the outside in; numbered where it is taken. That
-    of a family leaves its function out, with which the names of its members end."""
+    of a family leaves its function out, with which the names of its members end. Merges are called so."""
     taken: set[str] = set()
     out: list[str] = []
     for g in found:
         words = [w for w in _operators(g.equation.left) if w not in g.family] or ["of"]
+        if g.arrow == "merge":  # of a concatenation
+            words[0] = "merge"
         plain = "-".join(w.replace("_", "-") for w in words)
         numbered = chain((plain,), (f"{plain}-{k}" for k in count(2)))
         name, declared = next(

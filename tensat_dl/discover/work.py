@@ -36,9 +36,10 @@ class Explore:
 
 @dataclass(frozen=True, slots=True)
 class Generalise:
-    """Gives the most general form of an equation, if there is one."""
+    """Gives the most general form of an equation, if there is one; as a rule with two results with ``merge``."""
 
     candidate: Equation
+    merge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class TaskRunner:
                     return candidates(world, self.menu.ops)
                 finally:
                     gc.enable()
-            case Generalise(candidate):
-                return self._generaliser.general(candidate)
+            case Generalise(candidate, merge):
+                return self._generaliser.merge(candidate) if merge else self._generaliser.general(candidate)
             case Examine(rule):
                 try:
                     (verdict,) = verify_rules([rule], self.menu.ops, proofs=True)

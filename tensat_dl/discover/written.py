@@ -15,8 +15,9 @@ from tensat_dl.lang.printer import print_file
 from tensat_dl.lang.rules import resolve_rule
 from tensat_dl.ops.table import SIGNS, OpTable
 
-#: The directions in which an equation is a rule.
-Arrow = Literal["<=>", "=>", "<="]
+#: How an equation is a rule: in both directions or in one; or, if its left side is a concatenation of two terms, as
+#: one with two results, which are parts of the right side.
+Arrow = Literal["<=>", "=>", "<=", "merge"]
 #: The text of an attribute of a node, which may be the root; None where it is left out.
 AttrText = Callable[[Tree, bool, str, AttrValue], str | None]
 
@@ -39,6 +40,13 @@ def rule_text(
     """An equation as a rule. "<=" is the equation from right to left."""
     conditions = f" where {', '.join(where)}" if where else ""
     comment = f"/// {doc}\n" if doc else ""
+    if arrow == "merge":
+        one, two = (pattern(t, text) for t in c.left.args)
+        axis = text(c.left, True, "axis", dict(c.left.attrs)["axis"])
+        sizes = f"dim(left, {axis}), dim(right, {axis})"
+        source = f"left = {one}\nright = {two}\n{conditions}"
+        target = f"whole = {pattern(c.right, text)}\n(left, right) = split(whole; axis = {axis}, sizes = [{sizes}])"
+        return f"{comment}rule {name} {{\n{source}\n=>\n{target}\n}}\n"
     left, right = pattern(c.left, text), pattern(c.right, text)
     if arrow == "<=>":
         return f"{comment}rule {name} {{ {left} <=> {right}{conditions} }}\n"
@@ -63,8 +71,11 @@ def formatted(text: str) -> str:
     return print_file(parse(Source("discovered", text)))
 
 
-def equation(c: Equation) -> str:
+def equation(c: Equation, arrow: Arrow = "<=>") -> str:
     """An equation as people write it, without attributes, such as ``x @ y + x @ z = x @ (y + z).``"""
+    if arrow == "merge":
+        one, two = map(_term, c.left.args)
+        return f"{one} and {two} are the two parts of {_term(c.right)}."
     return f"{_term(c.left)} = {_term(c.right)}."
 
 

@@ -11,7 +11,11 @@ from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.discover.discover import Discovery, _Discovery
-from tests.discover.finding import found, texts
+from tensat_dl.discover.written import formatted
+from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.loop import Explorer
+from tensat_dl.lang.named_sizes import graph_of
+from tests.discover.finding import found, program, texts
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -104,6 +108,37 @@ def test_an_interrupted_discovery_begins_nothing_else(
     assert not stopping.stop
     assert all(r.verdicts for r in first.rules)
     assert bool(first.rules) == (phase == "reduce")
+
+
+MERGE = """rule merge-matmul-2 {
+  left = matmul(x, y; act = f)
+  right = matmul(x, z; act = f)
+  =>
+  whole = matmul(x, concat(y, z; axis = -1); act = f)
+  (left, right) = split(whole; axis = -1, sizes = [dim(left, -1), dim(right, -1)])
+}
+"""
+
+
+def test_laws_about_concatenations_are_merges_too() -> None:
+    """A search meets two products of one input, and no concatenation of them."""
+    laws = found("matmul", "concat", size=3, leaves=3).rules
+    merge = next(r for r in laws if r.name == "merge-matmul-2")
+    assert formatted(merge.text) == "/// x @ y and x @ z are the two parts of x @ [y, z].\n" + MERGE
+    assert [v.status for v in merge.verdicts] == ["proved"]
+
+
+def test_a_search_merges_with_a_found_rule() -> None:
+    graph = (
+        "input x : f32[4, 5]\nweight u : f32[5, 6]\nweight v : f32[5, 7]\noutput matmul(x, u), matmul(x, v)"
+    )
+    own = program(f"{MERGE}graph g {{ {graph} }}")
+    explorer = Explorer(graph_of(own.graphs["g"], own.ops, {}), own.ops, own.rules, Limits(iterations=1))
+    assert [step.egraph.op.count("matmul") for step in explorer.run()] == [2, 3]
+
+
+def test_terms_without_a_tensor_in_common_are_not_merged() -> None:
+    assert not any(r.general.arrow == "merge" for r in found("relu", "ewadd", "concat", size=3).rules)
 
 
 def test_a_number_on_both_sides_becomes_a_scalar() -> None:
