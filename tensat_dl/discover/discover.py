@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.progress import Progress
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.rule import PatternNode, RewriteRule
 from tensat_dl.cost.model import CostModel
 from tensat_dl.discover.candidates import Equation, Tree
 from tensat_dl.discover.corpus import Corpus
@@ -114,8 +114,14 @@ class _Discovery:
                 self._test(first)
 
     def _underivable(self, left: Sequence[Equation]) -> list[Equation]:
-        """The candidates that do not follow from the rules found so far."""
-        tasks = chunks(left, [*self._axioms(), *self.rules], self.menu.ops)
+        """The candidates that do not follow from the rules found so far. Definitions of the operators of which laws
+        are wanted count only with these laws: with rules of other operators they derive all there is to find."""
+        about = self.settings.about
+        rules = [r for r in self.rules if not _defines(r, about)]
+        tasks = chunks(left, [*self._axioms(), *rules], self.menu.ops)
+        if about:
+            laws = [r for r in self.rules if about & _names(r.nodes)]
+            tasks += chunks([c for c in left if about & operators(c)], [*self.known, *laws], self.menu.ops)
         derived = {c.key for answer in answers(self.workers, tasks) for c in answer}
         return [c for c in left if c.key not in derived]
 
@@ -277,6 +283,17 @@ class _Discovery:
             names = self.memo.known[key]
             found[i] = None if names is None else frozenset(names)
         return found
+
+
+def _names(nodes: Sequence[PatternNode]) -> frozenset[str]:
+    return frozenset(n.op for n in nodes)
+
+
+def _defines(rule: RewriteRule, about: frozenset[str]) -> bool:
+    """Whether one side is one of these operators alone, and the other side has none of them."""
+    sides = [_names(side.nodes) for side in (rule.source, rule.target)]
+    alone = any(len(side.nodes) == 1 and about & _names(side.nodes) for side in (rule.source, rule.target))
+    return alone and not all(about & names for names in sides)
 
 
 def discover(

@@ -202,12 +202,23 @@ class Generaliser:
         return bool(trial.failed) and not any(weakest(conditions, trial.passed, trial.failed, LEAST))
 
     def _as_found(self, c: Equation, where: tuple[str, ...]) -> Outcomes:
-        """A trial of the equation with all attributes as they were found."""
+        """A trial of the equation with all attributes as they were found. With vectors beside matrices, where an axis
+        of both is the last one of both, axes may also be counted from there."""
+        trial = self._with_literals(c, where, from_last=False)
+        if not trial.failed or len({leaf.type.rank for leaf in c.left.leaves()}) == 1:
+            return trial
+        other = self._with_literals(c, where, from_last=True)
+        return trial if other.failed else other
+
+    def _with_literals(self, c: Equation, where: tuple[str, ...], from_last: bool) -> Outcomes:
         texts = {}
         for side in (c.left, c.right):
             for node in side.nodes():
                 for name, value in node.attrs:
-                    plain = None if value == self.ops[node.op][name].default else literal(value)
+                    declared = self.ops[node.op][name]
+                    plain = None if value == declared.default else literal(value)
+                    if from_last and declared.type == "axis":
+                        plain = next(iter(_expressions(c, node, declared, value)), plain)
                     texts[name, value] = (plain, plain)
         rules = self._rules(General(c, "=>", tuple(texts.items()), where))
         return self.trial(rules[0], INSTANCES) if rules else Outcomes()

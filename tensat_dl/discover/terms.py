@@ -91,7 +91,7 @@ class World:
         draws = max(DRAWS, ceil(ELEMENTS / min(t.size for t in self.leaves)))
         self._alike = frozenset(self.menu.functions[1:])
         pair = (USUAL_RANK,) * OPERANDS
-        flat = all(t.rank == USUAL_RANK for t in self.leaves)
+        flat = all(0 < t.rank <= USUAL_RANK for t in self.leaves)
         fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
         self._elsewhere = frozenset(() if flat else fitting)
         for unit in UNITS:

@@ -31,6 +31,19 @@ def test_a_condition_on_ranks_is_found() -> None:
     assert "where rank(x) == rank(z) }" in text
 
 
+GEMM = "/// x w + b.\nop gemm(x: tensor, w: tensor, b: tensor) = ewadd(matmul(x, w), b)"
+
+
+def test_a_law_with_vectors_holds_for_matrices() -> None:
+    """Both biases have an axis of their own, the last one; there was no law of two biases but for matrices."""
+    ops = menu_of("gemm", "concat", text=GEMM)
+    text = general(
+        ops, "[gemm(x, y, z), gemm(x, w, z)] = gemm(x, [y, w], [z, z]).", (2, 2), (2, 3), (2, 3), (3,)
+    )
+    assert "gemm(x, concat(y, w; axis = k), concat(z, u; axis = -1))" in text
+    assert "where" not in text
+
+
 def test_a_condition_on_groups_is_found() -> None:
     ops = menu_of("conv2d", "concat")
     text = general(
