@@ -35,7 +35,7 @@ OPERATORS = 2
 UNUSUAL_SIZE = 2
 #: The type of a number among tensors.
 SCALAR = TensorType("f32", ())
-#: Terms of operators that matrices have are looked for among matrices, not among images.
+#: Terms of operators that matrices have are looked for among matrices and vectors, not among images.
 USUAL_RANK = 2
 
 
