@@ -298,11 +298,14 @@ class _ModelReader:
 
     def _read(self, node: ir.Node) -> Sequence[int]:
         """A node by the table of operators. Raises `Unmapped`."""
+        if (function := self.model.functions.get(node.op_identifier())) is not None:
+            of = function.opset_imports.get("", self._opset)
+            raise Unmapped(
+                "the model has a function of this name" if of == self._opset else f"a function of opset {of}"
+            )
         read = READ.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if read is None:
             raise Unmapped("no such operator")
-        if node.op_identifier() in self.model.functions:
-            raise Unmapped("the model has a function of this name")
         if not onnx.defs.has(node.op_type, self._opset):
             raise Unmapped(f"opset {self._opset} has no such operator")
         schema = onnx.defs.get_schema(node.op_type, self._opset)

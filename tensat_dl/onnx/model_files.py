@@ -19,6 +19,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.words import first_line
 from tensat_dl.lang.load import readable
+from tensat_dl.onnx.functions import inlined
 from tensat_dl.onnx.sparse import write_out
 
 #: Operator sets whose operators are read. Models of older ones are converted to the first of these; operators that
@@ -55,8 +56,8 @@ def _quietly() -> Iterator[None]:
 
 
 def read_model(path: str) -> ir.Model:
-    """The model in a file, its nodes in an order in which they can be computed. Raises `TsrError` if there is none,
-    or it can't be read."""
+    """The model in a file without calls of its own functions, its nodes in an order in which they can be computed.
+    Raises `TsrError` if there is none, or it can't be read."""
     with readable(path):
         with open(path, "rb") as file:
             if not file.read(1):
@@ -66,6 +67,7 @@ def read_model(path: str) -> ir.Model:
             _has_no_maps(path, proto)
             for graph in (proto.graph, *proto.functions):
                 _branches_are_computed(path, graph)
+            proto = inlined(proto)
             write_out(proto)
             with _quietly():
                 model = ir.from_proto(proto)

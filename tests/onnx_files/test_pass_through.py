@@ -241,25 +241,29 @@ def test_random_numbers_are_not_shared(tmp_path: Path) -> None:
 def test_random_functions_are_not_shared(tmp_path: Path) -> None:
     """Neither those of the model, nor those that call them; others are."""
     inner = make_node("RandomNormalLike", ["a"], ["b"])
-    call = make_node("Noise", ["a"], ["b"], domain="own")
+    call = make_node("Noise", ["a"], ["b"], domain="com.microsoft")
     plain = make_node("Sign", ["a"], ["b"])
     bodies = {"Noise": inner, "Caller": call, "Plain": plain}
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("own", 1)]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
     nodes = [
-        make_node(name, ["x"], [f"{name}{k}"], domain="own")
+        make_node(name, ["x"], [f"{name}{k}"], domain="com.microsoft")
         for name in ("Caller", "Noise", "Plain")
         for k in (0, 1)
     ]
     results = [f"{name}{k}" for name in ("Caller", "Noise", "Plain") for k in (0, 1)]
     proto = model(
-        [*nodes, make_node("Sum", results, ["y"])], [value("x", 3)], [value("y", 3)], domains={"own": 1}
+        [*nodes, make_node("Sum", results, ["y"])],
+        [value("x", 3)],
+        [value("y", 3)],
+        domains={"com.microsoft": 1},
     )
     proto.functions.extend(
-        onnx.helper.make_function("own", name, ["a"], ["b"], [body], opsets) for name, body in bodies.items()
+        onnx.helper.make_function("com.microsoft", name, ["a"], ["b"], [body], opsets)
+        for name, body in bodies.items()
     )
     proto.graph.value_info.extend(value(name, 3) for name in results)
     counted = read(tmp_path, proto).graph.count()
-    assert [counted[f"own_{name}"] for name in bodies] == [2, 2, 1]
+    assert [counted[f"com_microsoft_{name}"] for name in bodies] == [2, 2, 1]
 
 
 def test_constants_that_a_node_takes_tell_it_from_others(tmp_path: Path) -> None:
