@@ -67,7 +67,7 @@ def test_a_function_of_the_standard_domain(tmp_path: Path) -> None:
     """It stays a function, though an operator has its name."""
     nodes = [make_node("Relu", ["x"], ["a"]), make_node("Relu", ["a"], ["b"]), make_node("Exp", ["b"], ["y"])]
     proto = model(nodes, [value("x", 3)], [value("y", 3)])
-    body = [make_node("Sign", ["a"], ["s"]), make_node("Exp", ["s"], ["b"])]
+    body = [make_node("Sign", ["a"], ["s"]), make_node("Neg", ["s"], ["b"])]
     opsets = [onnx.helper.make_opsetid("", 17)]
     proto.functions.append(onnx.helper.make_function("", "Exp", ["a"], ["b"], body, opsets))
     out = tmp_path / "out.onnx"
