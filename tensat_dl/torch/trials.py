@@ -9,6 +9,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
@@ -261,7 +262,7 @@ def _enlarged(leaves: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _nudged(x: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(nudged(array_of(x))).to(x.dtype)
+    return torch.from_numpy(nudged(array_of(x.double()))).to(x.dtype)
 
 
 def _has_floats(x: Any) -> bool:
@@ -314,7 +315,10 @@ def _shared_places(runs: Sequence[Sequence[torch.Tensor]], is_open: bool) -> lis
 
 def array_of(x: torch.Tensor) -> Array:
     """The elements. Raises `Declined` for a type that NumPy does not have."""
+    x = x.detach().contiguous()
+    if x.dtype == torch.bfloat16:  # which NumPy has from another package than PyTorch knows
+        return np.asarray(x.view(torch.int16).numpy()).view(ir.DataType.BFLOAT16.numpy())
     try:
-        return np.asarray(x.detach().contiguous().numpy())
+        return np.asarray(x.numpy())
     except TypeError as e:
         raise Declined(f"NumPy has no such type: {first_line(e)}") from None
