@@ -263,12 +263,15 @@ class CallOutputs:
         self._spec = program.call_spec.out_spec
         (results,) = program.graph.output_node().args
         self.computed: list[TensorLeaf] = []
+        #: Of each: the element types that it is computed in from the inputs.
+        self.computed_in: list[frozenset[Any]] = []
         #: Where the computed tensors lie, if some share memory.
         self.places: Sequence[OutputPlace | None] | None = None
         #: By position: where the leaf comes from, and its number there, or its value.
         self._sources: list[tuple[str, Any]] = []
         self._first: dict[Any, int] = {}  #: node -> the position at which it is an output first
         number: dict[Any, int] = {}
+        types = _computed_in(program, inputs.names)
         for i, node in enumerate(results):
             if not isinstance(node, torch.fx.Node):
                 self._sources.append(("constant", node))
@@ -280,6 +283,7 @@ class CallOutputs:
                         raise Declined("an output is a number that depends on the inputs")
                     number[node], self._first[node] = len(number), i
                     self.computed.append(TensorLeaf.of(node.meta["val"]))
+                    self.computed_in.append(types.get(node, frozenset()))
                 self._sources.append(("computed", number[node]))
         if not self.computed:
             raise Declined("it computes no tensor")
@@ -318,6 +322,23 @@ class CallOutputs:
             if kind == "computed"
         }
         return [found[k] for k in range(len(self.computed))]
+
+
+def _computed_in(
+    program: torch.export.ExportedProgram, inputs: Sequence[str]
+) -> dict[torch.fx.Node, frozenset[Any]]:
+    """The element types that nodes are computed in from inputs of these names; nothing for those that depend on
+    constants alone."""
+    found: dict[torch.fx.Node, frozenset[Any]] = {}
+    for node in program.graph.nodes:
+        before = [found[i] for i in node.all_input_nodes if i in found]
+        if node.op == "placeholder" and node.name in inputs:
+            found[node] = frozenset()
+        elif before:
+            values = pytree.tree_leaves(node.meta.get("val"))
+            own = {x.dtype for x in values if isinstance(x, torch.Tensor)}
+            found[node] = frozenset(own).union(*before)
+    return found
 
 
 def extents(sizes: Sequence[Any]) -> tuple[Extent, ...]:

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from tensat_dl.core.words import first_line, plural
 from tensat_dl.measure.statistics import Latency, summary
 from tensat_dl.measure.timing import Run, in_turn
-from tensat_dl.onnx.agreement import relative_error, told_apart
+from tensat_dl.onnx.agreement import TOLERANCE, relative_error, told_apart
 from tensat_dl.onnx.blocks import apart, nudged
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.bound import BoundModel, BySize
@@ -122,6 +122,11 @@ class ExpectedOfModule:
         #: Large inputs, and what the module computes of them.
         self._wide = [(wide, perhaps(wide)) for wide in ([] if in_rows else _enlarged(leaves))]
         self._inputs, self._perhaps = inputs, perhaps
+        #: By output, what the coarsest type allows of those that it is computed in.
+        self._coarsest = [
+            max((TOLERANCE.get(str(t).removeprefix("torch."), 0.0) for t in types), default=0.0)
+            for types in outputs.computed_in
+        ]
         #: By symbol, inputs where it is 1, and what the module computes there.
         self._ones: list[tuple[Extent, list[Any], list[torch.Tensor]]] = []
         for symbol, n in inputs.sizes(leaves).items():
@@ -159,6 +164,7 @@ class ExpectedOfModule:
         on = "" if given is self._cases[0][0] else " on inputs that were drawn like the example"
         for k, (x, y) in enumerate(zip(expected, _computed(model, given) if expected else (), strict=True)):
             error, limit = relative_error(array_of(x), array_of(y))
+            limit = limit and max(limit, self._coarsest[k])
             if not error <= limit:
                 raise Declined(told_apart(k, error, limit, on))
             if block := apart(array_of(x), array_of(y), limit, partial(self._moved, given, k)):
