@@ -32,6 +32,7 @@ from tensat_dl.lang.program import load_program  # noqa: E402
 from tensat_dl.run.machines import aimed  # noqa: E402
 from tensat_dl.run.options import Options  # noqa: E402
 from tensat_dl.torch.calls import by_position, without_defaults  # noqa: E402
+from tensat_dl.torch.dynamic_shapes import check_dynamic_shapes  # noqa: E402
 from tensat_dl.torch.optimized import FallbackWarning, NothingOptimized, Optimized  # noqa: E402
 from tensat_dl.torch.prepare import Asked  # noqa: E402
 
@@ -73,7 +74,7 @@ def optimize(
     Raises:
         TypeError: arguments that the module does not take, or an unknown option.
         ValueError: an option is out of range, the device is not the CPU, ``dynamic_shapes`` are not of the form of
-            the inputs, or ``sizes`` are no sizes of an open dimension.
+            the inputs or of other sizes, or ``sizes`` are no sizes of an open dimension.
         TsrError: rules that can't be read.
     """
     if isinstance(rules, str | PathLike):
@@ -104,6 +105,8 @@ def optimize(
     form = without_defaults if dynamic_shapes is None and program is None else by_position
     bound = form(module.forward, tuple(args or ()), dict(kwargs or {}))
     example = bound.args, bound.kwargs
+    if dynamic_shapes is not None:
+        check_dynamic_shapes(bound.arguments, dynamic_shapes)
     asked = Asked(
         module,
         example,

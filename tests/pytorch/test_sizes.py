@@ -120,6 +120,35 @@ def test_what_are_no_sizes(options: dict[str, Any], say: str) -> None:
         optimized(**options)
 
 
+class Sum(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any, others: Any = None, **more: Any) -> Any:
+        return x + others["y"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "say"),
+    [
+        ({"x": {2: ROWS}, "others": None}, r"dynamic_shapes: input x has no dimension 2: it has 2"),
+        ({"x": {-3: ROWS}, "others": None}, r"input x has no dimension -3"),
+        ({"x": {"0": ROWS}, "others": None}, r"input x has no dimension '0'"),
+        (({2: ROWS}, None), r"input x has no dimension 2"),
+        ({"x": None, "others": {"y": {5: ROWS}}}, r"input others\['y'\] has no dimension 5"),
+        ({"x": None, "others": {"z": {0: ROWS}}}, r"`inputs\['others'\]` has keys \['y'\], but .* \['z'\]"),
+        (
+            {"x": None, "z": {0: ROWS}},
+            r"the arg names \['x', 'others'\] of `inputs`, but here .* \['x', 'z'\]",
+        ),
+        ({"x": {0: 5}, "others": None}, r"dimension 0 of x is 5, and 4 in the example"),
+        ({"x": None, "others": {"y": None, "n": {0: ROWS}}}, r"input others\['n'\] is 3, which has no"),
+        ("x", r"expected them by input, such as \{'x': \{0: rows\}\}"),
+    ],
+)
+def test_what_are_no_dynamic_shapes(shapes: Any, say: str) -> None:
+    others = {"y": torch.randn(4, 8)} | ({"n": 3} if "which has no" in say else {})
+    with pytest.raises(ValueError, match=say):
+        tensat_dl.torch.optimize(Sum(), (torch.randn(4, 8), others), dynamic_shapes=shapes, **QUICK)
+
+
 def test_sizes_that_onnx_rounds_otherwise() -> None:
     """Quotients of what may be negative, and products with numbers that f32 does not have, go to the module."""
 
