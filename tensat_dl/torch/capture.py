@@ -45,6 +45,10 @@ _ATEN = torch.ops.aten
 _INEXACT = frozenset((_ATEN.atan2, _ATEN.expm1, _ATEN.floor_divide, _ATEN.log1p, _ATEN.remainder))
 #: An operator as PyTorch prints it.
 _OPERATOR = re.compile(r"\(op='\w+\.(\w+)'")
+#: What an open dimension has to satisfy at all of its sizes: its name, the dimension of an input, and what.
+_UNPROVEN = re.compile(
+    r"Not all values of (\S+) = (.+?) in the specified range .*satisfy the generated guard (.+?)\.?$"
+)
 #: A place as a traceback prints it.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -93,6 +97,10 @@ def _of_sizes(error: UserError) -> str:
         (line.strip(" -") for line in violated.splitlines() if line.startswith("  - ")), first_line(error)
     )
     suggested = [line.strip() for line in rest.splitlines() if line.startswith("  ")]
+    if (unproven := _UNPROVEN.match(reason)) is not None:
+        name, dimension, needed = unproven.groups()
+        reason = f"it can't show for all sizes of {name} that {needed.replace(dimension, name)}."
+        suggested.append(f"Dim.DYNAMIC in place of {name}, which needs no proof")
     return reason + (f" It suggests {'; '.join(suggested)}" if suggested else "")
 
 
@@ -218,12 +226,15 @@ def _check_writes(program: torch.export.ExportedProgram) -> None:
 def is_inexact(node: torch.fx.Node) -> bool:
     """Whether an operator is translated to others that compute something else: the exporter divides integers by a
     number in f32, and ONNX Runtime multiplies them in f64; log(1 + x) and exp(x) - 1 have few digits of a small x;
-    x - floor(x / y) y is off by y where x / y is rounded to a whole number; atan(y / x) has no signs of zeros."""
+    x - floor(x / y) y is off by y where x / y is rounded to a whole number; atan(y / x) has no signs of zeros; of
+    several numbers that are scattered to one place, the last one is no mean."""
     op, found = node.target, node.meta.get("val")
     if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten":
         return False
     if not isinstance(found, torch.Tensor):
         return False
+    if op.overloadpacket is _ATEN.scatter_reduce and node.args[4] == "mean":
+        return True
     rounded = op.overloadpacket is _ATEN.div and node.kwargs.get("rounding_mode") is not None
     if found.dtype.is_floating_point:
         return rounded or op.overloadpacket in _INEXACT

@@ -147,7 +147,7 @@ class _ReplacesParts(torch.fx.Interpreter):  # type: ignore[misc]
         found = super().run_node(n)
         if n.op == "call_module":
             part = self.fetch_attr(str(n.target))
-            if not any(self._left.has(inner) for inner in part.graph.nodes):
+            if not any(self._left.has(inner) for inner in part.graph.nodes) and not _is_resized(part):
                 self.count += 1
                 weights = {i: self._held[a.target] for i, a in enumerate(n.args) if a.target in self._held}
                 taken = [i for i in range(len(n.args)) if i not in weights]
@@ -167,6 +167,13 @@ class _ReplacedPart(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, *operands: Any) -> Any:
         return self._run(tuple(operands[i] for i in self._taken), {})
+
+
+def _is_resized(part: torch.fx.GraphModule) -> bool:
+    """Whether a part takes sizes that depend on values, or tensors of such sizes."""
+    given = [n.meta.get("val") for n in part.graph.find_nodes(op="placeholder")]
+    sizes = [n for x in given for n in (x.shape if isinstance(x, torch.Tensor) else [x])]
+    return any(isinstance(n, torch.SymInt) for n in sizes)
 
 
 def _is_custom(node: torch.fx.Node, known: Collection[object]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 
 _ATEN = torch.ops.aten
@@ -18,7 +20,44 @@ def use_equivalents(program: torch.export.ExportedProgram) -> None:
         for node in graph.find_nodes(op="call_function", target=op):
             if any(isinstance(a, float) for a in node.args[1:]):  # the others have to be floats, too
                 node.args = (node.args[0], *(float(a) if isinstance(a, int) else a for a in node.args[1:]))
+    for node in graph.find_nodes(op="call_function", target=_ATEN.masked_select.default):
+        _index(graph, node)
+    for node in graph.find_nodes(op="call_function", target=_ATEN.split.Tensor):
+        if isinstance(node.args[1], torch.fx.Node):  # the exporter's optimizer has to know the size
+            _slice(graph, node)
     program.graph_module.recompile()
+
+
+def _index(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Writes the selected elements as x[mask], both of the shape that they have together."""
+    operands = [a.meta["val"] for a in node.args]
+    shape = torch.broadcast_shapes(*(x.shape for x in operands))
+    expanded = []
+    for operand, value in zip(node.args, operands, strict=True):
+        if value.shape != shape:
+            if not all(isinstance(n, int) for n in shape):
+                return
+            with graph.inserting_before(node):
+                operand = graph.call_function(_ATEN.expand.default, (operand, list(shape)))
+            operand.meta["val"] = value.expand(shape)
+        expanded.append(operand)
+    if len(shape):
+        node.target, node.args = _ATEN.index.Tensor, (expanded[0], [expanded[1]])
+
+
+def _slice(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Writes the parts of a tensor, each but the last of an open size, as slices."""
+    x, size, *rest = node.args
+    dim = rest[0] if rest else node.kwargs.get("dim", 0)
+    for part in list(node.users):
+        ends = []
+        for k in (part.args[1], part.args[1] + 1):
+            with graph.inserting_before(part):
+                end = graph.call_function(operator.mul, (size, k))
+            end.meta["val"] = size.meta["val"] * k
+            ends.append(end)
+        part.target, part.args = _ATEN.slice.Tensor, (x, dim, *ends)
+    graph.erase_node(node)
 
 
 def _convert_first(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -170,6 +170,23 @@ class Integers(nn.Module):  # type: ignore[misc]
         return [torch.div(i, 3, rounding_mode="floor"), i.prod(), i % 5, i % 0.1, i // 7, x @ x.t()]
 
 
+class Means(nn.Module):  # type: ignore[misc]
+    """The exporter takes the last of the numbers at one place for their mean, which a permutation does not tell."""
+
+    def forward(self, i: torch.Tensor) -> Any:
+        x = torch.tanh(i.float()) * 2 + 1
+        z = torch.zeros(4, 4).scatter_reduce(0, i, x, "mean", include_self=False)
+        return [z @ z.t()]
+
+
+class Selects(nn.Module):  # type: ignore[misc]
+    """How many rows go through an operator that is left to PyTorch depends on values."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2 + 1
+        return [torch.log1p(x[x > 0]) * 2 + 1, y @ y.t()]
+
+
 @pytest.mark.parametrize(
     ("module", "example", "other", "atol"),
     [
@@ -180,6 +197,8 @@ class Integers(nn.Module):  # type: ignore[misc]
             0.0,
         ),
         (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4), 0.0),
+        (Means(), torch.arange(4).repeat(4, 1).t(), torch.tensor([[0, 1, 1, 3]] * 4), 1e-4),
+        (Selects(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
         (Untranslated(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
         (UntranslatedWithin(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
     ],

@@ -40,8 +40,18 @@ MASK, FLOATS = torch.tensor([[1, 1, 0], [1, 0, 0]]), torch.tensor([[-2.0, 0.25, 
         (lambda x: torch.clip(x, -1, 0.5), FLOATS),
         (lambda i: i.clamp(0.5, 3), MASK),
         (checked, FLOATS),
+        (lambda x: torch.masked_select(x, x > 0) * 2, FLOATS),
+        (lambda x: torch.masked_select(x, torch.tensor([[True], [False], [True]])) + 1, FLOATS),
     ],
-    ids=["1.0 - x", "clamp", "clip", "clamp of integers", "assertion"],
+    ids=[
+        "1.0 - x",
+        "clamp",
+        "clip",
+        "clamp of integers",
+        "assertion",
+        "masked_select",
+        "wider masked_select",
+    ],
 )
 def test_it_computes_the_same(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
     module = Applies(function).eval()
@@ -52,3 +62,15 @@ def test_it_computes_the_same(function: Callable[[torch.Tensor], torch.Tensor], 
             torch.testing.assert_close(fast(given), module(given))
     assert fast.called != "module"
     assert fast._prepared.models  # as a whole
+
+
+def test_parts_of_an_open_size() -> None:
+    module = Applies(lambda x: torch.cat([torch.relu(p) * (i + 1) for i, p in enumerate(x.chunk(3))])).eval()
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(module, (torch.randn(12, 8),), dynamic_shapes=shapes, **QUICK)
+        for rows in (9, 10, 11, 12, 40):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(fast(x), module(x))
+    assert fast.called != "module"
