@@ -80,6 +80,8 @@ def _unary(expr: ex.Unary, env: Env) -> Any:
     value = evaluate(expr.operand, env)
     if expr.op == "not":
         return sym.negate(_bool(value, expr.operand))
+    if _are_floats(value, -1.0):
+        return Opaque(("float", "*", value, -1.0))
     return -value if isinstance(value, float) else sym.neg(_int(value, expr.operand))
 
 
@@ -241,7 +243,7 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
     if op in ("==", "!="):
         if isinstance(left, Many) or isinstance(right, Many):
             raise AnyLength("lists of any length are compared")
-        same = sym.equal(left, right)
+        same = sym.equal(_as_float(left, right), _as_float(right, left))
         return same if op == "==" else sym.negate(same)
     if op == "++":
         joined = _list(left, expr.left) + _list(right, expr.right)
@@ -281,6 +283,11 @@ def _are_floats(left: Any, right: Any) -> bool:
     unknown = [x for x in (left, right) if isinstance(x, Opaque) and x.atom[0] in ("attr", "value", "float")]
     known = [x for x in (left, right) if isinstance(x, float | int) and not isinstance(x, bool)]
     return bool(unknown) and len(unknown) + len(known) == 2
+
+
+def _as_float(value: Any, other: Any) -> Any:
+    """A number that is compared with an unknown float, as a float."""
+    return float(value) if type(value) is int and isinstance(other, Opaque) else value
 
 
 _INT: dict[str, Callable[[Int, Int], Any]] = {

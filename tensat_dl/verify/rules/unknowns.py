@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import floor, gcd, inf, lcm, nan
+from math import floor, gcd, inf, isfinite, lcm, nan
 from typing import Any
 
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Opaque, Sym, add, mod, mul, select, sub
@@ -31,6 +31,8 @@ FAR = 1 << 60
 NEAR = 1 << 32
 #: How many numbers from an end of a range are tried.
 SCANNED = 128
+#: How often a float is brought nearer to one that a condition asks for.
+SECANTS = 24
 
 
 class FunctionWriter:
@@ -330,10 +332,28 @@ class Inverse:
                 yield from self._compared(part)
         elif c.kind in ("below", "same"):
             for x, other in (c.args, c.args[::-1]):
-                if isinstance(x, Opaque) and self._mentions(x) and not self._mentions(other):
+                if isinstance(x, Opaque) and x.atom[0] == "float" and self._mentions(x):
+                    yield from self._where_equal(x, other)
+                elif isinstance(x, Opaque) and self._mentions(x) and not self._mentions(other):
                     value = self._value(other)
                     if isinstance(value, int | float):
                         yield value
+
+    def _where_equal(self, x: Opaque, y: Any) -> Iterator[float]:
+        """A number for which two computed floats are equal, by the secant method: at once for linear ones."""
+
+        def difference(point: float) -> float:
+            values = {**self._values, self._a: point}
+            return float(self._writer.value(x, values) - self._writer.value(y, values))
+
+        (p, at_p), (q, at_q) = ((point, difference(point)) for point in (1.0, 2.0))
+        for _ in range(SECANTS):
+            if at_q in (0.0, at_p):
+                break
+            p, at_p, q = q, at_q, q - at_q * (q - p) / (at_q - at_p)
+            at_q = difference(q)
+        if isfinite(q):
+            yield q
 
 
 def around(points: Iterable[float]) -> Iterator[float]:
