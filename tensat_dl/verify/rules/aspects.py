@@ -73,7 +73,7 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
     of_floats = sorted(floats, key=_size)[: 2 * OF_EACH_TYPE]
     mixed = [i for i in (*of_floats, *_of_both(small)) if _has_floats(i)]
     mixed += sorted((i for i in small if _has_floats(i)), key=lambda i: abs(_size(i) - MIDDLE))[:OF_EACH_TYPE]
-    mixed += sorted((i for i in small if _has_floats(i) and _places(i)), key=_places)[-OF_EACH_TYPE:]
+    mixed += [i for t in FLOATS for i in sorted(_with_places(small, t), key=_places)[-OF_EACH_TYPE:]]
     integers = {t: _with(small, t)[:OF_EACH_TYPE] for t in INTEGERS}
     opaque = any(i.before.opaque or i.after.opaque for i in instances)
 
@@ -116,6 +116,11 @@ def _places(instance: Instance) -> int:
     """How many places are told apart: what they round to shows where these are many."""
     found = (n for g in (instance.before, instance.after) for n in g.nodes if n.op == "iota")
     return max((n.type.shape[k] for n in found if isinstance(k := n.attr("axis"), int)), default=0)
+
+
+def _with_places(instances: Iterable[Instance], dtype: str) -> list[Instance]:
+    """The instances with places and with numbers of an element type."""
+    return [i for i in instances if dtype in _nodes(i) and _places(i)]
 
 
 def _types(instance: Instance) -> dict[str, TensorType]:

@@ -31,8 +31,8 @@ MORE_OF_TYPE = 6
 OF_EACH_NUMBER = 5
 #: How many more instances are of integers where quotients of these are rounded.
 MORE_INTEGERS = 40
-#: So many places bf16 does not tell apart.
-PLACES = 258
+#: So many places narrow floats do not tell apart. Those of f32, 2^24, are too many to draw.
+PLACES = {"bf16": 258, "f16": 2050}
 #: Operators that round quotients of integers.
 QUOTIENTS = frozenset(("ewdiv", "poolavg", "reduce_mean"))
 #: How often an instance without dimensions of 1 is looked for, or one of which two things are asked.
@@ -160,22 +160,26 @@ class Coverage:
                 yield from self._more(name, MORE_INTEGERS)
 
     def places(self) -> Iterator[Draw]:
-        """Instances with more places than bf16 tells apart, if the rule casts places: no proof is about rounding."""
+        """Instances with more places than narrow floats tell apart, if the rule casts places: no proof is about
+        rounding."""
         if not {"iota", "cast"} <= {n.op for n in self._rule.nodes}:
             return
         for frame in [*self._types][:FRAMES]:
             axes = frame.axes.values()
             sizes = {x: sym.only_atom(x) or () for x in frame.unknowns if isinstance(x, Sym)}
-            long = [
-                sym.at_most(PLACES, x) for x, a in sizes.items() if a[0] == "elem" and a[2] in (axes or a)
-            ]
+            long = [x for x, a in sizes.items() if a[0] == "elem" and a[2] in (axes or a)]
             types = [x for x in frame.unknowns if isinstance(x, Opaque) and frame.is_dtype(x)]
-            for both in (
-                sym.all_of(c) for c in product(long, [True, *(sym.equal(x, "bf16") for x in types)])
-            ):
-                assert isinstance(both, Condition)
-                if (found := frame.draw_case(named(both, frame.names), self._rng, wide=False)) is not None:
-                    yield found
+            for x, (dtype, count) in product(long, PLACES.items()):
+                flat = sym.all_of(sym.at_most(y, 1) for y, a in sizes.items() if y != x and a[0] == "elem")
+                for narrow in (True, *(sym.equal(t, dtype) for t in types)):
+                    many = sym.all_of((sym.at_most(count, x), narrow))
+                    attempts = (
+                        frame.draw_case(named(c, frame.names), self._rng, wide=False)
+                        for c in (sym.all_of((many, flat)), many)
+                        if isinstance(c, Condition)
+                    )
+                    if (found := next(filter(None, attempts), None)) is not None:
+                        yield found
 
     def numbers(self) -> Iterator[Draw]:
         """Instances in which a number that a rule matches is 0, or 1, as most functions of it are others there. They

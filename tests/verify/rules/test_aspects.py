@@ -43,6 +43,11 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             " => cast(iota(; shape = s, axis = k, dtype = i32) + 1.0; to = bf16)",
             {"rounding"},
         ),
+        (  # of 2,049 places, of which the last is 2,048 in f16
+            "cast(iota(; shape = s, axis = k, dtype = i32); to = f16) + 1.0"
+            " => cast(iota(; shape = s, axis = k, dtype = i32) + 1.0; to = f16)",
+            {"rounding"},
+        ),
         (  # where the result is 0, what is left of larger numbers is rounding
             "ewadd(log(reduce_sum(exp(ewsub(x, m)); axis = 1)), m) where rank(x) == 2, rank(m) == 0"
             " => log(reduce_sum(exp(x); axis = 1))",
