@@ -17,7 +17,7 @@ from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError
 from tensat_dl.verify.keyed import generator
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.machine import MachineArithmetic, as_stored
+from tensat_dl.verify.rules.machine import MachineArithmetic, MachineRun, as_stored
 from tensat_dl.verify.rules.verdict import Aspect, AspectName, AspectStatus, apart
 from tensat_dl.verify.weights import Distribution, draw, draw_values
 
@@ -46,6 +46,8 @@ BEYOND_DIGITS = (256, 257, 2048, 2049, 2**24, 2**24 + 1, 2**24 + 3, 2**53, 2**53
 TINY = {"f16": 1e-7, "bf16": 1e-30, "f32": 1e-30, "f64": 1e-60}
 #: Floats that are infinite when they are added to themselves.
 LARGE = {"f16": 4e4, "bf16": 2e38, "f32": 2e38, "f64": 1e308}
+#: Floats whose inverses are infinite.
+TINIEST = {"f16": 1e-6, "bf16": 1e-40, "f32": 1e-40, "f64": 1e-310}
 #: Integers beside such floats.
 FEW = (0, 1, 2)
 #: Numbers beside infinities may differ by rounding: by so much, relative; and by so many of the last bits, in the
@@ -55,9 +57,9 @@ LAST_BITS = 4
 #: So many constants of both sides are tried as numbers that may make a divisor zero.
 MOST_CONSTANTS = 4
 
-#: Which elements differ, given both sides, whether an integer wrapped around, and by how much rounding may change
-#: each element.
-Counts = Callable[[Array, Array, bool, Array], Array]
+#: Which elements differ, given both sides, their runs, and by how much rounding may change each element.
+Runs = tuple[MachineRun, MachineRun]
+Counts = Callable[[Array, Array, Runs, Array], Array]
 
 
 def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
@@ -95,15 +97,19 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
         # Padding, and what else the rule has of its own, may be 0 whatever the inputs are.
         others = ((i, _positive(i, seed)) for i in instances[:AT_RANDOM] if i in small)
         zeros = aspect("zero divisors", chain(sums, others), _is_no_number)
+    special = ((i, v) for i in of_floats for v in _special(i, seed, zeros.status))
+    infinities = aspect("infinities", special, _is_special)
+    if infinities.status == "same":
+        infinities = aspect(
+            "infinities", ((i, v) for i in of_floats for v in _near_zero(i, seed)), _overflows
+        )
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
     return (
         aspect("rounding", chain(rounding, random), _rounds),
         Aspect("overflow", "differs", differ[0][1].example, tuple(t for t, _ in differ))
         if differ
         else aspect("overflow", (), _wraps),
-        aspect(
-            "infinities", ((i, v) for i in of_floats for v in _special(i, seed, zeros.status)), _is_special
-        ),
+        infinities,
         zeros,
     )
 
@@ -244,12 +250,23 @@ def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Val
         yield {**plain, name: as_stored(value, dtype)}
 
 
+def _near_zero(instance: Instance, seed: int) -> Iterator[Values]:
+    """Numbers so near 0 that their inverses are infinite; their quotients are not."""
+    yield _from(instance, seed, lambda dtype: _tiny(dtype)[:1], "tiniest")
+    for turn in range(SPECIAL_DRAWS):
+        yield _from(instance, seed, _tiny, "tiny", turn)
+
+
 def _not_finite(dtype: str) -> Sequence[float]:
     return (np.nan, np.inf, -np.inf, 1.0, -2.0) if dtype in FLOATS else FEW
 
 
 def _large(dtype: str) -> Sequence[float]:
     return (large := LARGE[dtype], -large, 1.0, large) if dtype in FLOATS else FEW
+
+
+def _tiny(dtype: str) -> Sequence[float]:
+    return (tiny := TINIEST[dtype], -tiny, 1.0, tiny) if dtype in FLOATS else FEW[1:]
 
 
 def _zeros_beside_infinities(dtype: str) -> Sequence[float]:
@@ -275,18 +292,18 @@ def _constants(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
 # ---- differences ------------------------------------------------------------------------------------------
 
 
-def _rounds(x: Array, y: Array, overflow: bool, _: Array) -> Array:
-    if overflow:
+def _rounds(x: Array, y: Array, runs: Runs, _: Array) -> Array:
+    if any(r.wrapped for r in runs):
         return np.zeros(x.shape, np.bool_)
     both = np.isfinite(x) & np.isfinite(y) if x.dtype.kind == "f" else np.True_
     return np.asarray(both & (x != y))
 
 
-def _wraps(x: Array, y: Array, overflow: bool, _: Array) -> Array:
-    return np.asarray((x != y) & overflow)
+def _wraps(x: Array, y: Array, runs: Runs, _: Array) -> Array:
+    return np.asarray((x != y) & any(r.wrapped for r in runs))
 
 
-def _is_special(x: Array, y: Array, _: bool, rounding: Array) -> Array:
+def _is_special(x: Array, y: Array, _: Runs, rounding: Array) -> Array:
     """What is not finite on one side alone, or has another sign; and truth values that are other ones."""
     if x.dtype.kind != "f":
         return np.asarray(x != y)
@@ -295,9 +312,17 @@ def _is_special(x: Array, y: Array, _: bool, rounding: Array) -> Array:
     return np.asarray(np.where(finite, np.abs(p - q) > rounding, ~((p == q) | (np.isnan(p) & np.isnan(q)))))
 
 
-def _is_no_number(x: Array, y: Array, _: bool, rounding: Array) -> Array:
+def _is_no_number(x: Array, y: Array, _: Runs, rounding: Array) -> Array:
     """What is finite on one side alone."""
     return np.asarray(np.isfinite(x) != np.isfinite(y))
+
+
+def _overflows(x: Array, y: Array, runs: Runs, rounding: Array) -> Array:
+    """What is special if one side alone has infinities on the way, else what is finite on one side alone. Numbers
+    next to 0 are lost by rounding, too."""
+    left, right = runs
+    counts = _is_no_number if left.infinite == right.infinite else _is_special
+    return counts(x, y, runs, rounding)
 
 
 def _example(drawn: Iterable[tuple[Instance, Values]], counts: Counts, machine: MachineArithmetic) -> str:
@@ -321,7 +346,7 @@ def _difference(
     on_the_way = last * max(left.largest, right.largest) if left.infinite == right.infinite else 0.0
     for x, y in zip(left.outputs, right.outputs, strict=True):
         rounding = on_the_way + max(TOLERANCE, last) * np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
-        unequal = counts(x, y, left.wrapped or right.wrapped, rounding)
+        unequal = counts(x, y, (left, right), rounding)
         if unequal.any():
             index = place(unequal)
             return float(x[index]), float(y[index])

@@ -37,6 +37,10 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             "ewdiv(ewmul(x, y), y) where is_float(dtype(x)) => x",
             {"rounding", "infinities", "zero divisors"},
         ),
+        # 1 / y is infinite for some y that are not 0
+        ("tanh(x / y) where is_float(dtype(y)) => tanh(x * (1.0 / y))", {"rounding", "infinities"}),
+        ("1.0 / (1.0 / y) where is_float(dtype(y)) => y", {"rounding", "infinities"}),
+        ("x / sqrt(y) => x * rsqrt(y)", {"rounding"}),
         ("cast(cast(x; to = f64); to = t) => cast(x; to = t)", {"rounding"}),  # of integers beyond 2^53
         (  # of 257 places, of which the last two are one in bf16
             "cast(iota(; shape = s, axis = k, dtype = i32); to = bf16) + 1.0"
