@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import permutations, product
 from math import factorial
 
@@ -11,6 +12,7 @@ from tensat_dl.ops.symbolic import Atom, Int
 from tensat_dl.verify.symbolic.elements import (
     Factor,
     FunctionOf,
+    Read,
     Summand,
     Value,
     add,
@@ -28,6 +30,14 @@ from tensat_dl.verify.symbolic.elements import (
 MOST_ORDERS = 720
 #: How often a term is named anew whose operands come in another order by the new names.
 MOST_TURNS = 5
+#: So many parts are kept that were named: the parts of nested norms come up again in each of their sums.
+KEPT = 4_000
+
+
+def forget() -> None:
+    """Forgets what was named, which has names of one proof."""
+    _canonical_factor.cache_clear()
+    _named.cache_clear()
 
 
 def canonical(v: Value) -> Value:
@@ -50,6 +60,7 @@ def _canonical_term(t: Summand, c: Fraction) -> Value:
     return found
 
 
+@lru_cache(maxsize=KEPT)
 def _canonical_factor(f: Factor) -> Value:
     if not isinstance(f, FunctionOf):
         return single(f)
@@ -77,6 +88,7 @@ def _level(t: Summand) -> int:
     return max((below(f) for f, _ in t.factors), default=0) + bool(t.over)
 
 
+@lru_cache(maxsize=KEPT)
 def _named(t: Summand) -> Summand:
     """A term with the names of bound indices that give the least text."""
     if not t.over:
@@ -84,8 +96,9 @@ def _named(t: Summand) -> Summand:
     t = opened(t)
     level = _level(t)
     groups: dict[str, list[tuple[Atom, Int]]] = {}
-    for an in sorted(t.over, key=lambda an: repr(an[1])):
-        groups.setdefault(repr(an[1]), []).append(an)
+    kinds = {an: repr((an[1], _occurrences(an[0], t))) for an in t.over}
+    for an in sorted(t.over, key=kinds.__getitem__):
+        groups.setdefault(kinds[an], []).append(an)
     best: Summand | None = None
     for order in _orders(list(groups.values())):
         names = {a: ("bound", level, k) for k, (a, _) in enumerate(order)}
@@ -94,6 +107,25 @@ def _named(t: Summand) -> Summand:
             best = new
     assert best is not None
     return best
+
+
+def _occurrences(a: Atom, t: Summand) -> list[tuple[str, int, int]]:
+    """How often a bound index stands in each factor of a term, and in its guards and extents, which tells indices
+    apart whatever their names are."""
+    name = repr(a)
+    parts = [(_kind(f), n, repr(f).count(name)) for f, n in t.factors]
+    parts += [(g.kind, 0, repr(g).count(name)) for g in t.guards]
+    parts += [("over", 0, repr(n).count(name)) for _, n in t.over]
+    return sorted(parts)
+
+
+def _kind(f: Factor) -> str:
+    match f:
+        case Read(tensor):
+            return f"read {tensor}"
+        case FunctionOf(fn):
+            return fn
+    return "symbol"
 
 
 def _orders(groups: Iterable[Sequence[tuple[Atom, Int]]]) -> Iterable[list[tuple[Atom, Int]]]:

@@ -33,6 +33,7 @@ from tensat_dl.rewrite.variants import Assignments
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits, Undecided
+from tensat_dl.verify.symbolic.canonical import forget
 from tensat_dl.verify.symbolic.context import Context, Tensor, leaf
 from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.lists import Chosen, From, about_members, joined
@@ -302,6 +303,7 @@ class _Proof:
         if False in conditions:
             return
         el.name_anew()
+        forget()
         members: Sequence[Condition] = ()
         if self.rule.index is not None:
             conditions, members = about_members(conditions)

@@ -114,3 +114,16 @@ def test_names_make_no_difference() -> None:
     a, b = square(), square()
     assert a.text != b.text
     assert not canonical(el.subtract(a, b)).terms
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2), (2, 3, 1, 0)])
+def test_indices_that_stand_in_different_factors_get_one_name(order: tuple[int, ...]) -> None:
+    def product(places: tuple[int, ...]) -> Value:
+        """x(a, b) y(b, c) y(c, c) x(d, d)^2, summed over four indices in some order."""
+        atoms = [("index", f"n{places[k]}") for k in range(4)]
+        a, b, c, d = (sym.atom(*atom) for atom in atoms)
+        inside = el.multiply(el.multiply(read("x", a, b), read("y", b, c)), read("y", c, c))
+        inside = el.multiply(inside, el.power(read("x", d, d), 2))
+        return el.summed(inside, frozenset(), tuple((atoms[k], N) for k in places))
+
+    assert canonical(product(order)) == canonical(product((0, 1, 2, 3)))
