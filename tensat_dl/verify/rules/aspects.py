@@ -62,13 +62,18 @@ Runs = tuple[MachineRun, MachineRun]
 Counts = Callable[[Array, Array, Runs, Array], Array]
 
 
-def aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
-    """Rounding, overflow of integers, infinities, and divisors that are zero."""
+def aspects_of(
+    instances: Sequence[Instance], infinite: Sequence[Instance], machine: MachineArithmetic, seed: int
+) -> tuple[Aspect, ...]:
+    """Rounding, overflow of integers, infinities, and divisors that are zero. Some instances may have ``infinite``
+    attributes."""
     with np.errstate(all="ignore"):
-        return _aspects_of(instances, machine, seed)
+        return _aspects_of(instances, infinite, machine, seed)
 
 
-def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed: int) -> tuple[Aspect, ...]:
+def _aspects_of(
+    instances: Sequence[Instance], infinite: Sequence[Instance], machine: MachineArithmetic, seed: int
+) -> tuple[Aspect, ...]:
     small = sorted((i for i in instances if _size(i) <= MOST_ELEMENTS), key=_size)
     random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in _random(i, seed))
     floats = [i for t in FLOATS for i in _with(small, t)[:OF_EACH_TYPE]]
@@ -98,7 +103,8 @@ def _aspects_of(instances: Sequence[Instance], machine: MachineArithmetic, seed:
         others = ((i, _positive(i, seed)) for i in instances[:AT_RANDOM] if i in small)
         zeros = aspect("zero divisors", chain(sums, others), _is_no_number)
     special = ((i, v) for i in of_floats for v in _special(i, seed, zeros.status))
-    infinities = aspect("infinities", special, _is_special)
+    attributes = ((i, _positive(i, seed)) for i in infinite if set(FLOATS).issuperset(_nodes(i)))
+    infinities = aspect("infinities", chain(special, attributes), _is_special)
     if infinities.status == "same":
         infinities = aspect(
             "infinities", ((i, v) for i in of_floats for v in _near_zero(i, seed)), _overflows
@@ -370,9 +376,11 @@ def _simpler(
 def _told(instance: Instance, values: Values, found: tuple[float, float]) -> str:
     """As in ``x = 200, y = 100 in u8: 44 on the left, 300 on the right``."""
     types = _types(instance)
-    given = ", ".join(f"{name} = {_text(v)}" for name, v in values.items())
+    attributes = instance.assignment.attrs.items()
+    infinite = [f"{name} = {v}" for name, v in attributes if isinstance(v, float) and np.isinf(v)]
+    given = ", ".join([*infinite, *(f"{name} = {_text(v)}" for name, v in values.items())])
     if len(given) > LONGEST:
-        given = ", ".join(f"{name} : {t}" for name, t in types.items())
+        given = ", ".join([*infinite, *(f"{name} : {t}" for name, t in types.items())])
         given = given if len(given) <= LONGEST else ", ".join(dict.fromkeys(map(str, types.values())))
     elif types:
         given += f" in {', '.join(dict.fromkeys(t.dtype for t in types.values()))}"

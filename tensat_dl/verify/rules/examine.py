@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
+from math import inf
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.core.expression import base_of, facts_of, names_of
@@ -16,6 +17,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.ops.compositions import is_definition
 from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.ops.symbolic import Opaque
 from tensat_dl.ops.table import OpTable
 from tensat_dl.ops.typing import Inference
 from tensat_dl.rewrite.source import Forms
@@ -124,7 +126,7 @@ class Examiner:
             return Verdict(rule.name, "proved" if proof else "tested", len(tests.equal), proof=proof)
         tested, results = [draw[2] for draw, _ in tests.equal], [exact for _, exact in tests.equal]
         check_compiles(rule, self.ops, _forms(rule, tested[0]))
-        aspects = aspects_of(tested, self.machine, self.seed)
+        aspects = aspects_of(tested, _infinite(draw for draw, _ in tests.equal), self.machine, self.seed)
         bounds = [x.log2_error for x in results if x.log2_error is not None]
         form = tests.equal[0][0][0].form
         remarks = [] if proof else [*coverage.untried(unproved.left), *_never(rule, results)]
@@ -316,6 +318,18 @@ def _forms(rule: RewriteRule, instance: Instance) -> Forms:
     while len(ranks) > 1 and len(ranks) ** len(rule.tensor_variables()) > MOST_FORMS:
         ranks.pop()
     return Forms(tuple(sorted(ranks)))
+
+
+def _infinite(draws: Iterable[Draw]) -> list[Instance]:
+    """For each float attribute two instances in which it is infinite, as far as the rule has any."""
+    found: dict[tuple[str, float], Instance] = {}
+    for frame, values, _ in draws:
+        attributes = [x for x in frame.unknowns if isinstance(x, Opaque) and frame.is_float(x)]
+        for x, value in product(attributes, (inf, -inf)):
+            key = (x.atom[1], value)
+            if key not in found and (changed := frame.changed(values, x, value)) is not None:
+                found[key] = changed[2]
+    return [*found.values()]
 
 
 def _never(rule: RewriteRule, results: Sequence[Exact]) -> Iterator[str]:
