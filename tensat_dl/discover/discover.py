@@ -321,7 +321,7 @@ def discover(
             kept = [*kept, *search.merges(kept)]
         except KeyboardInterrupt:
             interrupted = True  # what was tested by then is written, and nothing else is begun
-            kept = [g for g in search.wanted() if search.passed(rewrites(g.text("rule"), menu.ops))]
+            kept = kept or [g for g in search.wanted() if search.passed(rewrites(g.text("rule"), menu.ops))]
         worths = {g: worth(g, costs, corpus) for g in kept}
         ranked = sorted(kept, key=lambda g: (-worths[g].corpus, -worths[g].sides, g.equation.order))
     found = []

@@ -120,6 +120,18 @@ def test_an_interrupted_discovery_begins_nothing_else(
     assert bool(first.rules) == (phase == "reduce")
 
 
+def test_an_interruption_among_merges_leaves_the_laws(
+    products: Discovery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def merges(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Discovery, "merges", merges)
+    laws = found("matmul", "relu")
+    assert laws.interrupted
+    assert [r.text for r in laws.rules] == [r.text for r in products.rules]
+
+
 MERGE = """rule merge-matmul-2 {
   left = matmul(x, y; act = f)
   right = matmul(x, z; act = f)
