@@ -38,9 +38,9 @@ def test_a_law_with_vectors_holds_for_matrices() -> None:
     """Both biases have an axis of their own, the last one; there was no law of two biases but for matrices."""
     ops = menu_of("gemm", "concat", text=GEMM)
     text = general(
-        ops, "[gemm(x, y, z), gemm(x, w, z)] = gemm(x, [y, w], [z, z]).", (2, 2), (2, 3), (2, 3), (3,)
+        ops, "gemm(x, [y, z], [w, w]) = [gemm(x, y, w), gemm(x, z, w)].", (2, 2), (2, 3), (2, 3), (3,)
     )
-    assert "gemm(x, concat(y, w; axis = k), concat(z, u; axis = -1))" in text
+    assert "gemm(x, concat(y, z; axis = k), concat(w, u; axis = -1))" in text
     assert "where" not in text
 
 
