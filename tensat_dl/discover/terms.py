@@ -90,15 +90,23 @@ class World:
         self._dims = sorted({d for t in self.leaves for d in t.shape})
         draws = max(DRAWS, ceil(ELEMENTS / min(t.size for t in self.leaves)))
         self._alike = frozenset(self.menu.functions[1:])
-        pair = (USUAL_RANK,) * OPERANDS
         flat = all(0 < t.rank <= USUAL_RANK for t in self.leaves)
-        fitting = (op for op in self.menu.names if self._infer.possible(op, pair[: self.menu.arity(op)]))
-        self._elsewhere = frozenset(() if flat else fitting)
+        self._elsewhere = frozenset(() if flat else filter(self._takes_matrices, self.menu.names))
         for unit in UNITS:
             self._numbers = [Whole(i, unit) for i in range(draws)]
             self._begin()
             if not self._divides():
                 break
+        # What is composed with padding is larger than what it is applied to, and laws are about two of it.
+        composed = (t.type.size for t in self._applications(1) if self.menu.ops[t.op].composition)
+        self._limit = max(self._limit, GROWTH * max(composed, default=0))
+
+    def _takes_matrices(self, op: str) -> bool:
+        """Whether an operator, and all that it is composed of, may be applied to matrices."""
+        ops = self.menu.ops
+        return all(
+            self._infer.possible(part, (USUAL_RANK,) * ops[part].min_inputs) for part in ops.closure((op,))
+        )
 
     def _begin(self) -> None:
         """The leaves are the first terms."""

@@ -24,6 +24,16 @@ def test_terms_that_compute_the_same_are_one_class() -> None:
     assert "x + y = x * y." not in found
 
 
+SAME = "op same(x: tensor, w: tensor) = conv2d(x, w; pads = [1, 1, 1, 1])"
+
+
+def test_compositions_of_convolutions_have_laws() -> None:
+    """They were taken for operators of matrices, and their results for too large ones."""
+    ops = menu_of("same", "concat", text=SAME)
+    found = {equation(c) for c in equations(ops, (2, 2, 3, 3), (2, 2, 3, 3), (2, 2, 2, 2), size=3)}
+    assert "[same(x, y), same(z, y)] = same([x, z], y)." in found
+
+
 SIXTH = "op sixth(x: tensor) = power(x; exponent = 6.0)"
 
 
