@@ -34,6 +34,8 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 }
 #: Functions without a negative value.
 POSITIVE = ("exp", "rsqrt", "sigmoid")
+#: Arrays wrap around silently; NumPy warns of scalars, which it makes of arrays without axes.
+_wraps = np.errstate(over="ignore")
 
 
 class Whole(Arithmetic[Array]):
@@ -60,16 +62,20 @@ class Whole(Arithmetic[Array]):
     def whole(self, array: Array, like: Array | None = None) -> Array:
         return np.asarray(array, np.int64)
 
+    @_wraps
     def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> Array:
         inverse = self._inverse(np.asarray(value.denominator))
         return np.asarray(np.full(shape, value.numerator, np.int64) * inverse)
 
+    @_wraps
     def add(self, x: Array, y: Array) -> Array:
         return np.asarray(x + y)
 
+    @_wraps
     def subtract(self, x: Array, y: Array) -> Array:
         return np.asarray(x - y)
 
+    @_wraps
     def multiply(self, x: Array, y: Array) -> Array:
         return np.asarray(x * y)
 
@@ -80,6 +86,7 @@ class Whole(Arithmetic[Array]):
         common = _twos(x | y)
         return np.asarray(x // common * self._inverse(y // common))
 
+    @_wraps
     def _inverse(self, y: Array) -> Array:
         """Of odd numbers modulo 2^64, by Newton's method. For each factor 2 a number stands for 1 / 2."""
         low = _twos(y)

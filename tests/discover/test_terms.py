@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, permutations
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.discover.candidates import Equation, Tree, candidate, candidates, split, tree, with_scalar
 from tensat_dl.discover.menu import menu
+from tensat_dl.discover.numbers import Whole
 from tensat_dl.discover.worlds import ResultTypes, worlds
 from tensat_dl.discover.written import equation
 from tensat_dl.ops.semantics import semantics_of
@@ -32,6 +34,17 @@ def test_compositions_of_convolutions_have_laws() -> None:
     ops = menu_of("same", "concat", text=SAME)
     found = {equation(c) for c in equations(ops, (2, 2, 3, 3), (2, 2, 3, 3), (2, 2, 2, 2), size=3)}
     assert "[same(x, y), same(z, y)] = same([x, z], y)." in found
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_wrap_around_without_a_warning() -> None:
+    """NumPy warns of scalars: a discovery with numbers did."""
+    numbers = Whole("test", 1)
+    large, third = np.asarray(2**62), numbers.constant(Fraction(1, 3), (), integer=False)
+    assert numbers.multiply(large, np.asarray(4)) == 0
+    assert numbers.add(large, large) == -(2**63)
+    assert numbers.subtract(numbers.add(large, large), np.asarray(1)) == 2**63 - 1
+    assert numbers.multiply(third, np.asarray(3)) == 1
 
 
 SIXTH = "op sixth(x: tensor) = power(x; exponent = 6.0)"
