@@ -227,13 +227,15 @@ def is_inexact(node: torch.fx.Node) -> bool:
     """Whether an operator is translated to others that compute something else: the exporter divides integers by a
     number in f32, and ONNX Runtime multiplies them in f64; log(1 + x) and exp(x) - 1 have few digits of a small x;
     x - floor(x / y) y is off by y where x / y is rounded to a whole number; atan(y / x) has no signs of zeros; of
-    several numbers that are scattered to one place, the last one is no mean."""
+    several numbers that are scattered to one place, the last one is no mean; and labels are not smoothed."""
     op, found = node.target, node.meta.get("val")
     if not isinstance(op, torch._ops.OpOverload) or op.namespace != "aten":
         return False
     if not isinstance(found, torch.Tensor):
         return False
     if op.overloadpacket is _ATEN.scatter_reduce and node.args[4] == "mean":
+        return True
+    if op.overloadpacket is _ATEN.cross_entropy_loss and any(isinstance(a, float) and a for a in node.args):
         return True
     rounded = op.overloadpacket is _ATEN.div and node.kwargs.get("rounding_mode") is not None
     if found.dtype.is_floating_point:

@@ -180,6 +180,14 @@ class Means(nn.Module):  # type: ignore[misc]
         return [z @ z.t()]
 
 
+class Smoothed(nn.Module):  # type: ignore[misc]
+    """The exporter leaves the smoothing of labels out."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.tanh(x) * 2 + 1
+        return [nn.functional.cross_entropy(y, torch.arange(4), label_smoothing=0.1), y @ y.t()]
+
+
 class Selects(nn.Module):  # type: ignore[misc]
     """How many rows go through an operator that is left to PyTorch depends on values."""
 
@@ -198,6 +206,7 @@ class Selects(nn.Module):  # type: ignore[misc]
             0.0,
         ),
         (Integers(), torch.arange(1, 17).reshape(4, 4), torch.arange(2**40, 2**40 + 16).reshape(4, 4), 0.0),
+        (Smoothed(), torch.rand(4, 4), torch.rand(4, 4) - 0.5, 1e-6),
         (Means(), torch.arange(4).repeat(4, 1).t(), torch.tensor([[0, 1, 1, 3]] * 4), 1e-4),
         (Selects(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
         (Untranslated(), torch.randn(4, 4), torch.randn(4, 4), 1e-4),
