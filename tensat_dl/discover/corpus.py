@@ -36,17 +36,13 @@ class Corpus:
         self._terms = [graph_terms(g, costs.table) for g in graphs]
 
     def saving(self, rule: RewriteRule) -> float:
-        """Milliseconds that a rule saves, each place by itself; places where it would lose do not count. The nodes of
-        a place are those of one match, or of several: two results of a merge may be exchanged."""
+        """Milliseconds that a rule saves, each place by itself; places where it would lose do not count."""
         pattern = Pattern(rule, self._costs.table)
-        places: dict[tuple[int, frozenset[int]], float] = {}
-        for number, terms in enumerate(self._terms):
-            for match in pattern.matches(terms):
-                nodes = frozenset(match.nodes.values())
-                if len(nodes) == len(match.nodes):  # else a node is two results, or is shared already
-                    saved = self._saved(rule, terms, match)
-                    places[number, nodes] = max(places.get((number, nodes), 0.0), saved)
-        return sum(places.values())
+        return sum(
+            max(0.0, self._saved(rule, terms, match))
+            for terms in self._terms
+            for match in pattern.matches(terms)
+        )
 
     def _saved(self, rule: RewriteRule, terms: EGraphTerms, match: Match) -> float:
         types = {name: t for name, c in match.tensors.items() if (t := terms.type_of(c)) is not None}

@@ -291,9 +291,8 @@ def _names(nodes: Sequence[PatternNode]) -> frozenset[str]:
 
 def _defines(rule: RewriteRule, about: frozenset[str]) -> bool:
     """Whether one side is one of these operators alone, and the other side has none of them."""
-    sides = [_names(side.nodes) for side in (rule.source, rule.target)]
-    alone = any(len(side.nodes) == 1 and about & _names(side.nodes) for side in (rule.source, rule.target))
-    return alone and not all(about & names for names in sides)
+    sides = [side.nodes for side in (rule.source, rule.target) if about & _names(side.nodes)]
+    return len(sides) == 1 and len(sides[0]) == 1
 
 
 def discover(

@@ -30,7 +30,7 @@ class Worth:
 def worth(g: General, costs: CostModel, corpus: Corpus | None) -> Worth:
     """How much a rule is worth."""
     rules = rewrites(g.text("rule"), costs.table) if corpus is not None else []
-    saved = sum(corpus.saving(r) for r in rules) if corpus is not None else 0.0
+    saved = sum(corpus.saving(r) for r in rules if r.kind == "single") if corpus is not None else 0.0
     return Worth(saved, saving(g, costs))
 
 
