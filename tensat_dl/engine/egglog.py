@@ -114,6 +114,7 @@ class Frozen:
     def __init__(self, egraph: EGraph) -> None:
         self._egraph = egraph
         self._functions = egraph.freeze().functions
+        self.named: dict[int, Any] = {}  #: e-classes by the handles that they have got since
         self._decoders = {
             "i64": self._memo(egraph.value_to_i64),
             "f64": self._memo(egraph.value_to_f64),
@@ -145,7 +146,8 @@ class Frozen:
     def by_handle(self) -> Iterator[tuple[int, Any]]:
         """Every handle, and the e-class that it names now."""
         number = self.decoder("i64")
-        return ((number(row.inputs[0]), row.output) for row in self.rows("by_id"))
+        yield from ((number(row.inputs[0]), row.output) for row in self.rows("by_id"))
+        yield from self.named.items()
 
     def rows_of(self, relation: str) -> list[tuple[Any, ...]]:
         """The rows of a relation."""

@@ -385,8 +385,7 @@ class Explorer:
         frozen = self.store.engine.freeze()
         rows = self.store.rows(frozen)
         handles = self.store.handles(frozen)
-        if self.store.name_classes(handles, rows):
-            frozen = self.store.engine.freeze()
+        frozen.named |= self.store.name_classes(handles, rows)
         state = self.unchanged = EngineState.of(frozen, rows, handles)
         self.alike = by_constructor(rows, state.numbered)
         self.read = len(rows)

@@ -13,7 +13,7 @@ from tensat_dl.engine.exploration import Feedback, Groups, RuleStats
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import Store
 from tensat_dl.engine.selection import Selection
-from tensat_dl.engine.subsets import Merge, Prices, Refinement, savings, shares
+from tensat_dl.engine.subsets import Merge, Merges, Prices, Refinement, savings, shares
 from tensat_dl.engine.targets import Additions, Target, plan
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.groups import Member
@@ -88,25 +88,27 @@ class Merging:
         """What to merge for an answer: what this and earlier ones have asked for."""
         self.wanted |= feedback.wanted
         merges = [m for m in self.merges if m.product in feedback.used]
-        return Refinement(replace(feedback, wanted=frozenset(self.wanted)), merges)
+        return Refinement(replace(feedback, wanted=frozenset(self.wanted)), Merges(merges))
 
     def groups(self, rules: Sequence[CompiledRule], view: View) -> Groups:
         """The groups of an e-graph, with what merges of their members could save."""
         canonical = view.canonical()
         self.wanted = {canonical[h] for h in self.wanted}
         self.merges = [m.now(canonical) for m in self.merges]
+        merges = Merges(self.merges)
         found = Groups()
         for rule in rules:
-            merges = [m for m in self.merges if m.rule == rule.name]
+            for merge in (m for m in self.merges if m.rule == rule.name):
+                found.shares.setdefault(merge.product, {})
             for group in view.groups(rule):
                 n = len(group.members)
                 price = self.prices.of(rule, group, view)
                 for h, saved in savings(rule, group, price).items():
                     if h not in self.wanted:
                         found.savings[h] = max(found.savings.get(h, 0.0), saved)
-                subsets = {m.product: m.members(rule, group) for m in merges}
+                subsets = {m.product: members for m, members in merges.of(rule, group)}
                 for product, members in subsets.items():
-                    found.shares.setdefault(product, {}).update(shares(rule, group, members, price))
+                    found.shares[product].update(shares(rule, group, members, price))
                 found = replace(
                     found,
                     count=found.count + 1,

@@ -175,10 +175,11 @@ class Store:
         number = frozen.decoder("i64")
         return {row.inputs[0]: number(row.output) for row in frozen.rows("id_of")}
 
-    def name_classes(self, handles: dict[Any, int], rows: list[NodeRow]) -> bool:
-        """Adds handles of new e-classes to those that are known; whether there were new ones."""
+    def name_classes(self, handles: dict[Any, int], rows: list[NodeRow]) -> dict[int, Any]:
+        """Adds handles of new e-classes to those that are known, and tells the engine; the new ones by handle."""
         if all(r.output in handles for r in rows):
-            return False
+            return {}
+        found: dict[int, Any] = {}
         named: list[NewNode] = []
         for ready in levels(handles, rows):
             keyed = sorted(
@@ -190,10 +191,11 @@ class Store:
                 if r.output in handles:
                     continue
                 handle = handles[r.output] = self.fresh()
+                found[handle] = r.output
                 named.append((handle, r.constructor.op, r.attrs, children, ""))
         if named:
             self.load_nodes(named)
-        return bool(named)
+        return found
 
 
 def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[NodeRow]]:

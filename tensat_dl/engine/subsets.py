@@ -12,11 +12,12 @@ of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from tensat_dl.core.graph import TensorType
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Estimate, Feedback
 from tensat_dl.engine.groups import View
@@ -30,9 +31,6 @@ MAX_MEMBERS = 32
 #: Relative difference of estimated costs below which one is not less than the other.
 WORTH = 1e-9
 
-#: Estimated milliseconds of members merged, or of one member as it is.
-Price = Callable[[Sequence[Member]], float]
-
 
 @dataclass
 class Prices:
@@ -43,31 +41,44 @@ class Prices:
     kinds: dict[tuple[Any, ...], int] = field(default_factory=dict)  #: of members, numbered
 
     def of(self, compiled: CompiledRule, group: Group, view: View) -> Price:
-        """The price of any members of a group, infinite if the rule does not apply to them. Without estimates every
-        merge costs as much as one member."""
-        estimate = self.estimate
-        if estimate is None:
-            return lambda members: 1.0
-        outputs = compiled.rule.member_outputs
-        ops = {n.op for n in compiled.rule.source.nodes}
-        shared = tuple((view.types[h], h in view.weights) for h in group.shared.values()), repr(group.attrs)
-        kinds = {
-            m: self.kinds.setdefault(
-                tuple((view.types[h], h in view.weights) for _, h in m.tensors), len(self.kinds)
-            )
+        return Price(self, compiled, group, view)
+
+
+class Price:
+    """Estimated milliseconds of any members of a group merged, or of one as it is; infinite if the rule does not
+    apply to them. Without estimates every merge costs as much as one member."""
+
+    def __init__(self, prices: Prices, compiled: CompiledRule, group: Group, view: View) -> None:
+        self._known, self._estimate = prices.known, prices.estimate
+        self._compiled, self._group, self._view = compiled, group, view
+        self._shared = repr(group.attrs), *(self._seen(h) for h in group.shared.values())
+        self._kinds = {
+            m: prices.kinds.setdefault(tuple(self._seen(h) for _, h in m.tensors), len(prices.kinds))
             for m in group.members
         }
 
-        def price(members: Sequence[Member]) -> float:
-            if len(members) == 1:
-                return sum(view.cost(members[0][o], ops, estimate) for o in outputs)
-            key = (compiled.name, shared, *sorted(kinds[m] for m in members))
-            if key not in self.known:
-                target = plan(compiled, group.of(members), view)
-                self.known[key] = inf if target is None else target.cost(estimate)
-            return self.known[key]
+    def _seen(self, handle: int) -> tuple[TensorType, bool]:
+        return self._view.types[handle], handle in self._view.weights
 
-        return price
+    def __call__(self, members: Sequence[Member]) -> float:
+        if self._estimate is None:
+            return 1.0
+        rule = self._compiled.rule
+        if len(members) == 1:
+            ops = {n.op for n in rule.source.nodes}
+            return sum(self._view.cost(members[0][o], ops, self._estimate) for o in rule.member_outputs)
+        key = (self._compiled.name, self._shared, *sorted(self._kinds[m] for m in members))
+        if key not in self._known:
+            target = plan(self._compiled, self._group.of(members), self._view)
+            self._known[key] = inf if target is None else target.cost(self._estimate)
+        return self._known[key]
+
+    def without_each(self, members: Sequence[Member]) -> list[float]:
+        """The prices of all members but one, for each of them. Members of one kind have the same price."""
+        kinds = [self._kinds[m] for m in members]
+        first = {kind: i for i, kind in reversed([*enumerate(kinds)])}
+        by_kind = {kind: self([*members[:i], *members[i + 1 :]]) for kind, i in first.items()}
+        return [by_kind[kind] for kind in kinds]
 
 
 def indivisible(members: Sequence[Member], price: Price) -> Iterator[tuple[list[Member], float]]:
@@ -112,14 +123,31 @@ class Merge:
     product: int
     results: frozenset[int]
 
-    def members(self, compiled: CompiledRule, group: Group) -> list[Member]:
-        """Those that are of this group."""
-        outputs = compiled.rule.member_outputs
-        return [m for m in group.members if all(m[o] in self.results for o in outputs)]
-
     def now(self, canonical: Mapping[int, int]) -> Merge:
         """The same by the handles that e-classes have now."""
         return Merge(self.rule, canonical[self.product], frozenset(canonical[h] for h in self.results))
+
+
+class Merges:
+    """Merges by the results of their members: a deep graph has thousands of groups and of merges, and a group few."""
+
+    def __init__(self, merges: Iterable[Merge]) -> None:
+        self._merges = tuple(merges)
+        self._with_result: dict[tuple[str, int], list[int]] = {}
+        for i, merge in enumerate(self._merges):
+            for h in merge.results:
+                self._with_result.setdefault((merge.rule, h), []).append(i)
+
+    def of(self, compiled: CompiledRule, group: Group) -> list[tuple[Merge, list[Member]]]:
+        """The rule's merges of members of a group, in the order in which they were made, each with these members."""
+        outputs = compiled.rule.member_outputs
+        found: dict[int, list[Member]] = {}
+        for m in group.members:
+            results = [m[o] for o in outputs]
+            for i in self._with_result.get((compiled.name, results[0]), ()):
+                if self._merges[i].results.issuperset(results):
+                    found.setdefault(i, []).append(m)
+        return [(self._merges[i], members) for i, members in sorted(found.items())]
 
 
 def shares(compiled: CompiledRule, group: Group, members: list[Member], price: Price) -> dict[int, float]:
@@ -128,7 +156,7 @@ def shares(compiled: CompiledRule, group: Group, members: list[Member], price: P
     if len(group.members) <= FEW or len(members) < 2:
         return {}
     whole = price(members)
-    rest = [price([*members[:i], *members[i + 1 :]]) for i in range(len(members))]
+    rest = price.without_each(members)
     outputs = compiled.rule.member_outputs
     return {m[o]: max(0.0, whole - less) for m, less in zip(members, rest, strict=True) for o in outputs}
 
@@ -139,7 +167,7 @@ class Refinement:
     the merges that it uses."""
 
     feedback: Feedback
-    merges: Sequence[Merge]
+    merges: Merges
 
     def subsets(
         self, compiled: CompiledRule, group: Group, view: View, price: Price
@@ -153,7 +181,7 @@ class Refinement:
         def size(m: Member) -> int:
             return sum(view.types[m[o]].size for o in outputs)
 
-        merged = [{*x.members(compiled, group)} for x in self.merges if x.rule == compiled.name]
+        merged = [{*members} for _, members in self.merges.of(compiled, group)]
         used = {*among(self.feedback.used)}
         spare = among(self.feedback.spare)
         chosen = used.union(among(self.feedback.wanted), *merged)

@@ -23,7 +23,10 @@ class Member:
     tensors: tuple[tuple[str, int], ...]
 
     def __getitem__(self, name: str) -> int:
-        return dict(self.tensors)[name]
+        for own, handle in self.tensors:  # a dictionary takes longer to make than these few to compare
+            if own == name:
+                return handle
+        raise KeyError(name)
 
 
 @dataclass

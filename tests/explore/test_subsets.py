@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.progress import Progress
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
+from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Feedback, Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.merging import REFINED
+from tensat_dl.engine.subsets import Merge, Merges
+from tensat_dl.rewrite.groups import Group, Member
 from tensat_dl.run.rounds import one_round
 from tensat_dl.run.search import Found, Setup
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
@@ -141,3 +149,54 @@ def test_pairs_beside_groups_are_merged_after_them_and_lose_nothing() -> None:
                 first[kind] = number
     assert 0 < first["group"] < first["pair"]
     assert both.extraction.cost <= found(graph, h100()).extraction.cost * (1 + 1e-9)
+
+
+def read_in_layers(layers: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a tensor of a member is looked up while a graph of so many layers is explored and refined."""
+    lines = [f"  weight {w}{i} : f32[64, 64]" for i in range(layers) for w in "abc"]
+    lines += [f"  x{i + 1} = (x{i} @ a{i}) * (x{i} @ b{i}) * (x{i} @ c{i})" for i in range(layers)]
+    graph = graph_of("\n".join(["  input x0 : f32[16, 64]", *lines, f"  output x{layers}"]))
+    explorer = Explorer(graph, library().ops, pack("groups"), Limits(nodes=10_000))
+    count = 0
+    look_up = Member.__getitem__
+
+    def counted(self: Member, name: str) -> int:
+        nonlocal count
+        count += 1
+        return look_up(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Member, "__getitem__", counted)
+        *_, last = explorer.run()
+        assert explorer.refine(Feedback(frozenset(last.handles))) is not None
+    return count
+
+
+def test_groups_of_other_layers_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work for a layer's groups does not grow with the number of layers."""
+    few, many = (read_in_layers(n, monkeypatch) for n in (4, 32))
+    assert few > 0
+    assert many <= 8 * few * 1.1
+
+
+HANDLES = st.integers(0, 5)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(HANDLES, HANDLES), unique=True, max_size=6),
+    st.lists(st.tuples(st.sampled_from("rs"), HANDLES, st.frozensets(HANDLES)), max_size=6),
+)
+def test_merges_of_a_group(
+    members: list[tuple[int, int]], merges: list[tuple[str, int, frozenset[int]]]
+) -> None:
+    """The members of which a merge has all results, of those merges that have any."""
+    compiled = cast(CompiledRule, SimpleNamespace(name="r", rule=SimpleNamespace(member_outputs=["y", "z"])))
+    group = Group({}, {}, [Member((("y", y), ("z", z))) for y, z in members])
+    made = [Merge(*merge) for merge in merges]
+    wanted = [
+        (m, own)
+        for m in made
+        if m.rule == "r" and (own := [x for x in group.members if {x["y"], x["z"]} <= m.results])
+    ]
+    assert Merges(made).of(compiled, group) == wanted
