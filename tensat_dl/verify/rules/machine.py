@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -77,12 +77,25 @@ class MachineArithmetic:
             computed[i] = as_stored(found, dtype)
             if dtype in INTEGERS and node.op != "cast":
                 overflow |= not np.array_equal(computed[i], found)
+                overflow |= dtype == "i64" and known is not None and _is_beyond(known, operands, attrs)
             if act != "none":
                 computed[i] = as_stored(ACTIVATIONS[act](computed[i]), dtype)
         floats = [x for x in computed.values() if x.dtype.kind == "f"]
         largest = max(map(_largest, floats), default=0.0)
         infinite = any(np.isinf(x).any() for x in floats)
         return MachineRun([computed[i] for _, i in graph.outputs], overflow, largest, infinite)
+
+
+def _is_beyond(function: Semantics, operands: Sequence[Array], attrs: Mapping[str, Any]) -> bool:
+    """Whether a result of i64 is beyond it, where NumPy's integers wrap around themselves: Python's do not. What does
+    not take them, such as `gather`, computes nothing."""
+    exact = (x.astype(object) if x.dtype.kind == "i" else x for x in operands)
+    try:
+        found = function(*exact, **attrs)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+    least, most = INTEGERS["i64"]
+    return bool(np.any((found < least) | (found > most)))
 
 
 def _largest(x: Array) -> float:
