@@ -35,6 +35,7 @@ from tensat_dl.verify.exact.draws import (
     exact_values,
     leaves,
     ramps,
+    without_largest,
     wrapping,
 )
 from tensat_dl.verify.exact.floats import compare_floats, lost_in
@@ -205,7 +206,10 @@ def compare_integers(
             values = exact_values(types, drawn, *key) if i >= 0 else ramps(types, rising[i])
             try:
                 x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
-            except ArithmeticError:  # a divisor is zero, or a number is not one of i64
+            except OverflowError:  # a number is not one of i64: smaller ones may be
+                drawn = without_largest(drawn) if i >= 0 else drawn
+                continue
+            except ArithmeticError:  # a divisor is zero
                 continue
             compared = True
             stand_ins |= a.stand_ins

@@ -59,6 +59,12 @@ def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object
     return values
 
 
+def without_largest(numbers: Numbers) -> Numbers:
+    """Numbers without those of the largest magnitude, if there are others."""
+    largest = max(n * n for n in numbers)
+    return tuple(n for n in numbers if n * n < largest) or numbers
+
+
 def ramps(types: Mapping[str, TensorType], rising: bool) -> dict[str, Array]:
     """Tensors whose elements grow from the first to the last, or fall: none but the last, or the first, is
     the largest of many."""

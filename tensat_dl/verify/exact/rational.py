@@ -17,6 +17,8 @@ from tensat_dl.verify.keyed import digest, generator
 
 #: Values of random functions are between this and its negative.
 RANGE = 1 << 20
+#: Machine integers are computed with up to this magnitude.
+LARGEST = 2.0**62
 
 
 #: Functions that rational numbers have.
@@ -33,7 +35,8 @@ COMPARISONS = {"is zero": "equal", "is positive": "greater"}
 
 
 class Rational(Arithmetic[Array]):
-    """Object arrays of Python integers and fractions for float types; int64 for integer types.
+    """Object arrays of Python integers and fractions for float types; int64 for integer types. What an int64 does not
+    hold is an `OverflowError`: integers stand for whole numbers, which do not wrap around.
 
     `FUNCTIONS` and the largest of several numbers are computed; other functions are random ones, with values also
     beyond each of the constants ``passed``. ``results`` is the range of those of opaque operators, and ``calls``
@@ -72,15 +75,15 @@ class Rational(Arithmetic[Array]):
         return np.full(shape, int(value) if value.denominator == 1 else value, object)
 
     def add(self, x: Array, y: Array) -> Array:
-        return _typed(x + y, x, y)
+        return _whole(np.add, x, y)
 
     def subtract(self, x: Array, y: Array) -> Array:
         if x.dtype == y.dtype == np.bool_:  # which NumPy does not subtract
             x = x.astype(np.int64)
-        return _typed(x - y, x, y)
+        return _whole(np.subtract, x, y)
 
     def multiply(self, x: Array, y: Array) -> Array:
-        return _typed(x * y, x, y)
+        return _whole(np.multiply, x, y)
 
     def divide(self, x: Array, y: Array) -> Array:
         if not np.all(y):
@@ -91,10 +94,10 @@ class Rational(Arithmetic[Array]):
         return function(xs)
 
     def sums(self, function: Callable[[Array], Array], terms: int, x: Array) -> Array:
-        return _typed(function(x), x)
+        return _whole(function, x)
 
     def products(self, function: Callable[[Array, Array], Array], terms: int, x: Array, y: Array) -> Array:
-        return _typed(function(x, y), x, y)
+        return _whole(function, x, y)
 
     def largest(
         self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Array
@@ -148,6 +151,16 @@ def exact_type(dtype: str) -> type:
     """The NumPy type that tensors of an element type are computed in."""
     computed = computed_in(dtype)
     return object if computed is np.float64 else computed
+
+
+def _whole(function: Callable[..., Array], *operands: Array) -> Array:
+    """A sum or a product. Raises `OverflowError` for machine integers that wrap around, or nearly: floats tell."""
+    result = _typed(function(*operands), *operands)
+    if result.dtype == np.int64:
+        floats = np.asarray(function(*(x.astype(np.float64) for x in operands)))
+        if np.max(np.abs(floats), initial=0.0) >= LARGEST:
+            raise OverflowError("a number beyond i64")
+    return result
 
 
 def _typed(result: object, *operands: Array) -> Array:
