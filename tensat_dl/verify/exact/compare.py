@@ -31,6 +31,7 @@ from tensat_dl.verify.exact.draws import (
     LARGE,
     RANGES,
     WHOLE,
+    beside,
     beyond,
     exact_values,
     leaves,
@@ -82,8 +83,12 @@ def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) ->
     equal = found if found is not None and found.status == "equal" else None
     if equal is not None and all(name in ops and ops[name].opaque for name in equal.stand_ins):
         return equal
-    ranges = (*RANGES, *beyond(scales(constants((before, after), ops))))
-    # Where stand-ins differ near a constant, so may what they stand for: no range lies there.
+    ranges = (
+        *RANGES,
+        *beyond(scales(constants((before, after), ops))),
+        *beside(near(numbers((before, after), ops)), NEAR_TURNS),
+    )
+    # Where stand-ins differ, so may what they stand for.
     doubtful = found.difference.values if found is not None and found.difference is not None else None
     floats = compare_floats(before, after, ops, seed, reason, ranges, values=doubtful)
     if equal is None:

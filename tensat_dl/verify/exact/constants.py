@@ -72,7 +72,7 @@ def near(constants: Collection[Fraction]) -> Numbers:
                 (s * c, s * c + NEAR, s * c - NEAR, 2 * s * c, s / c, s * Fraction(3, 2) / c)
             )
         for d in chosen:
-            found |= dict.fromkeys(((c + d) / 2, c - d))
+            found |= dict.fromkeys(((c + d) / 2, -(c + d) / 2, c - d))
     return tuple(found)
 
 

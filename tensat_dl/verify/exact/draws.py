@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 
@@ -49,8 +50,8 @@ def leaves(graphs: Iterable[Graph]) -> dict[str, TensorType]:
 
 
 def exact_values(types: Mapping[str, TensorType], numbers: Numbers, *key: object) -> dict[str, Array]:
-    """For each tensor, random elements out of these numbers. Integer types get whole parts within their range, ``u8``
-    magnitudes, ``bool`` truth values."""
+    """For each tensor, random elements out of these numbers. Integer types get whole numbers within their range, for
+    a fraction those on both sides of it; ``u8`` magnitudes, ``bool`` truth values."""
     values: dict[str, Array] = {}
     for name, type_ in types.items():
         drawn = _usable(numbers, type_.dtype)
@@ -81,7 +82,8 @@ def _usable(numbers: Numbers, dtype: str) -> Array:
     if dtype not in INTEGERS:
         return np.array(numbers, object)
     least, most = INTEGERS[dtype]
-    whole = [abs(int(n)) if least == 0 else int(n) for n in numbers]
+    whole = [n for x in numbers for n in ((x,) if x == int(x) else (floor(x), ceil(x)))]
+    whole = [abs(int(n)) if least == 0 else int(n) for n in whole]
     return np.array([n for n in whole if least <= n <= most] or [0], np.int64)
 
 
@@ -119,6 +121,17 @@ def beyond(scales: Iterable[float]) -> tuple[DrawRange, ...]:
         return lambda x, _: np.where(x < 0, -scale, scale) * (1 + np.abs(x)) ** further
 
     return tuple(DrawRange(f"beyond {scale!r}", change(scale)) for scale in scales)
+
+
+def beside(numbers: Numbers, turns: int) -> tuple[DrawRange, ...]:
+    """Values out of these numbers, if there are any, so many times: no other range has what lies near a constant."""
+    found = np.array(numbers, np.float64)
+
+    def change(x: Array, g: np.random.Generator) -> Array:
+        return np.asarray(g.choice(found, x.shape))
+
+    count = turns if numbers else 0
+    return tuple(DrawRange(f"beside constants {i}", change, False, anywhere=True) for i in range(count))
 
 
 def real_values(before: Graph, after: Graph, spread: DrawRange, seed: int) -> dict[str, Array]:

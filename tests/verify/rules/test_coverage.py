@@ -13,14 +13,15 @@ from tensat_dl.lang.program import Program, load_program
 from tensat_dl.verify.rules.examine import Examiner
 from tensat_dl.verify.rules.verdict import Verdict
 
-QUIET = Path(__file__).parent / "false_quiet.tsr"
+HERE = Path(__file__).parent
+QUIET, NEAR = HERE / "false_quiet.tsr", HERE / "false_near.tsr"
 
 pytestmark = pytest.mark.sampled(3)
 
 
 @cache
-def program() -> Program:
-    return load_program(str(QUIET))
+def program(path: Path = QUIET) -> Program:
+    return load_program(str(path))
 
 
 def own(found: Program) -> list[RewriteRule]:
@@ -41,9 +42,13 @@ def verdict(body: str, tmp_path: Path, proofs: bool = False) -> Verdict:
 
 @pytest.mark.sampled(25)
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("rule", own(program()), ids=lambda r: r.name)
-def test_a_rule_that_is_nearly_true_does_not_pass(rule: RewriteRule, seed: int) -> None:
-    found = Examiner(program().ops, seed).verdict(rule)
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [(path, rule) for path in (QUIET, NEAR) for rule in own(program(path))],
+    ids=lambda x: "" if isinstance(x, Path) else x.name,
+)
+def test_a_rule_that_is_nearly_true_does_not_pass(path: Path, rule: RewriteRule, seed: int) -> None:
+    found = Examiner(program(path).ops, seed).verdict(rule)
     assert found.status == "refuted" or (found.status == "tested" and found.remarks)
 
 
