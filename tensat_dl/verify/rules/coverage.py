@@ -16,7 +16,7 @@ from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.assigned import Assigned
 from tensat_dl.verify.rules.cases import SMALL, RuleCase, named, place
 from tensat_dl.verify.rules.frame import CASE_LIMIT, Draw, Frame
-from tensat_dl.verify.rules.numbers import MOST_MEMBERS, counts_members
+from tensat_dl.verify.rules.numbers import MOST_MEMBERS, counts_members, more_members, sizes
 from tensat_dl.verify.rules.sampling import Sampler
 from tensat_dl.verify.rules.unknowns import INTEGERS, Values
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
@@ -63,6 +63,7 @@ class Coverage:
         self._differs = differs
         ops = infer.table.closure(n.op for n in rule.nodes)
         self._casts, self._divides = "cast" in ops, not ops.isdisjoint(QUOTIENTS)
+        self._sizes = (*sizes(rule), *more_members(rule)) or (0,)
         self._met: set[str] = set()
         self._met_wide: set[str] = set()  #: on an instance without dimensions of 1
         self._tried: set[Assigned] = set()
@@ -82,7 +83,8 @@ class Coverage:
         its element types, so other cases are looked at later."""
         frame = draw[0]
         self._tried.add(frame.assigned)
-        self._later.append(draw)
+        if frame.form.members in self._sizes:  # each member more has cases of its own
+            self._later.append(draw)
         if frame not in self._types:
             self._types[frame] = self._known(frame, _types_of(frame))
         self._meet(draw, self._types[frame], wide=False)

@@ -55,6 +55,8 @@ def _counts(tree: object, index: str) -> bool:
             found = any(_is_number_of_members(part, index) for part in children(tree))
         case ex.Call("min" | "max") | ex.Index(ex.ListExpr()):
             found = any(_is_number_of_members(part, index) for part in children(tree))
+        case ex.EachIn(body, name) if name != index and _is_number_of_members(tree.range, index):
+            found = _counts(body, name)  # which runs over places, too
         case _:
             found = False
     return found or any(_counts(part, index) for part in children(tree))

@@ -115,6 +115,17 @@ def test_longer_lists_are_drawn_where_a_condition_asks_for_them(tmp_path: Path) 
     assert verdict(body + "concat(xs[..]; axis = k)", tmp_path).status == "refuted"
 
 
+def test_lists_of_each_length_are_tried_where_a_condition_counts_elements(tmp_path: Path) -> None:
+    """The first is false for six and more alone, the second for four and more, seldom."""
+    body = "concat(slice(x; axis = k, start = a[i], stop = b[i]) for i in 0..len(a); axis = k) where "
+    target = " => slice(x; axis = k, start = a[0], stop = b[-1])"
+    condition = "all(b[i] == a[i + 1] or i >= 3 for i in 0..len(a) - 1)"
+    assert verdict(body + condition + target, tmp_path).status == "refuted"
+    condition = "all(a[i] == a[0] + i * (b[0] - a[0]) for i in 0..len(a))"
+    found = verdict(body + condition + target, tmp_path)
+    assert found.status == "refuted" or "never tried: more than 17 members" in found.remarks
+
+
 def test_lists_that_are_too_long_are_not_tried(tmp_path: Path) -> None:
     body = "concat(relu(xs[i]) for i in 0..len(xs); axis = k) where len(xs) > 300 => concat(xs[..]; axis = k)"
     found = verdict(body, tmp_path)
