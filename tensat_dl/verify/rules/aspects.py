@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
+from math import isqrt
 
 import numpy as np
 
@@ -91,11 +92,12 @@ def _aspects_of(
         return Aspect(name, "differs", found) if found else Aspect(name, "same")
 
     rounding = ((i, v) for i in mixed for v in _near(i, seed))
-    by_type = [
-        (t, aspect("overflow", ((i, v) for i in found for v in _extreme(i, seed)), _wraps))
-        for t, found in integers.items()
-        if found
-    ]
+    extreme = {
+        t: chain(((i, v) for i in f for v in _extreme(i, seed)), ((i, v) for i in f for v in _roots(i, seed)))
+        for t, f in integers.items()
+        if f
+    }
+    by_type = [(t, aspect("overflow", drawn, _wraps)) for t, drawn in extreme.items()]
     zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
     if zeros.status == "same":
         sums = ((i, v) for i in of_floats for v in _constants(i, seed, machine.ops))
@@ -226,6 +228,18 @@ def _extreme(instance: Instance, seed: int) -> Iterator[Values]:
             name: v if turn % 2 or v.dtype != np.int64 else np.where(v == 0, 1, v)  # a divisor may be 0
             for name, v in _from(instance, seed, pool, "extreme", turn).items()
         }
+
+
+def _roots(instance: Instance, seed: int) -> Iterator[Values]:
+    """Numbers whose squares are beyond their type: those of the largest are small, when they have wrapped around."""
+
+    def pool(dtype: str) -> Sequence[float]:
+        least, most = INTEGERS.get(dtype, (0, 1))
+        root = isqrt(most) + 2
+        return (root, root, root + 1, 1, 2, -root if least else 3) if most > 1 else (0, 1)
+
+    for turn in range(_turns(instance)):
+        yield _from(instance, seed, pool, "roots", turn)
 
 
 def _positive(instance: Instance, seed: int) -> dict[str, Array]:

@@ -82,11 +82,14 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             " => cast(reduce_sum(x; axis = k); to = i32)",
             {"overflow"},
         ),
+        # squares of the largest integers are small, when they have wrapped around
+        ("ewmax(x * x, 0.0) where not is_float(dtype(x)) => x * x", {"overflow"}),
         # NumPy's integers are of this type, and wrap around unseen
         ("greater(x + 1.0, y) where dtype(x) == i64 => greater_equal(x, y)", {"overflow"}),
         ("(x + x) / 2.0 where dtype(x) == i64 => x", {"overflow"}),
         ("abs(x) / 2.0 where dtype(x) == i64 => abs(x / 2.0)", {"overflow"}),
         ("reduce_sum(x + x; axis = k) / 2.0 where dtype(x) == i64 => reduce_sum(x; axis = k)", {"overflow"}),
+        ("matmul(x + x, y) / 2.0 where dtype(x) == i64 => matmul(x, y)", {"overflow"}),
         ("gather(x, i; axis = 0) where dtype(i) == i64 => gather(x, i * 1.0; axis = 0)", set()),
         (
             "reduce_sum(cast(x; to = f32); axis = k) where dtype(x) == f16"
