@@ -112,8 +112,9 @@ def _aspects_of(
             "infinities", ((i, v) for i in of_floats for v in _near_zero(i, seed)), _overflows
         )
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
+    ties = ((i, v) for i in mixed for v in _ties(i, seed))
     return (
-        aspect("rounding", chain(rounding, random), _rounds),
+        aspect("rounding", chain(rounding, random, ties), _rounds),
         Aspect("overflow", "differs", differ[0][1].example, tuple(t for t, _ in differ))
         if differ
         else aspect("overflow", (), _wraps),
@@ -207,6 +208,29 @@ def _near(instance: Instance, seed: int) -> Iterator[Values]:
 
     for turn in range(_turns(instance)):
         yield _from(instance, seed, pool, "near", turn)
+
+
+def _ties(instance: Instance, seed: int) -> Iterator[Values]:
+    """The largest number below 1, numbers next to 0 of both signs, and numbers next to the middle between two of a
+    narrower type: rounded twice, they come to another one."""
+
+    def pool(dtype: str) -> Sequence[float]:
+        if dtype in INTEGERS:
+            most = INTEGERS[dtype][1]
+            top = most.bit_length() - 1
+            return (
+                1,
+                2,
+                *(n for d in DIGITS.values() if (n := 2**top + 2 ** max(top - d - 1, 0) + 1) <= most),
+            )
+        if dtype not in FLOATS:
+            return (0, 1)
+        own = DIGITS[dtype]
+        middles = (1 + 2.0 ** -(d + 1) + 2.0**-own for d in DIGITS.values() if d + 1 < own)
+        return (1 - 2.0 ** -(own + 1), 1.0, 3.0, TINY[dtype], -TINY[dtype], *middles)
+
+    for turn in range(_turns(instance)):
+        yield _from(instance, seed, pool, "ties", turn)
 
 
 def _extreme(instance: Instance, seed: int) -> Iterator[Values]:

@@ -109,6 +109,12 @@ def aspects(body: str, tmp_path: Path) -> dict[str, Aspect]:
             {"rounding"},
         ),
         ("cast(cast(x; to = f16); to = bool) where dtype(x) == f32 => cast(x; to = bool)", {"rounding"}),
+        # of the largest number below 1
+        ("floor(x + 1.0) => floor(x) + 1.0", {"rounding"}),
+        # twice, as next to the middle between two numbers of the narrowest type
+        ("cast(cast(x; to = f64); to = f32) where dtype(x) == i64 => cast(x; to = f32)", {"rounding"}),
+        ("cast(cast(x; to = f32); to = f16) where dtype(x) == f64 => cast(x; to = f16)", {"rounding"}),
+        ("cast(cast(x; to = f64); to = f16) where dtype(x) == f32 => cast(x; to = f16)", set()),
         ("floor(cast(x; to = f16)) where dtype(x) == f32 => cast(floor(x); to = f16)", {"rounding"}),
         ("matmul(x, y; act = relu) => relu(matmul(x, y))", set()),
     ],
