@@ -350,7 +350,7 @@ class Coverage:
                 yield RuleCase(name, name, both, told=False)
 
     def _beyond(self, frame: Frame, x: Sym) -> Iterator[RuleCase]:
-        """Sizes beyond each number of the rule: along its axes, and along others."""
+        """Sizes beyond each number of the rule, and those that wrap around: along its axes, and along others."""
         a = sym.only_atom(x)
         if a is None or a[0] not in INTEGERS:
             return
@@ -362,6 +362,11 @@ class Coverage:
                 assert isinstance(beyond, Condition)
                 name = f"{a[1]} {place} beyond {n}"
                 yield RuleCase(name, name, beyond, told=False)
+        for n in frame.form.wraps:
+            wrapping = sym.equal(n, x)
+            if isinstance(wrapping, Condition):
+                name = f"{a[1]} {place} is {n}"
+                yield RuleCase(name, name, wrapping, told=False)
 
     @staticmethod
     def _is_number(frame: Frame, x: Opaque) -> bool:

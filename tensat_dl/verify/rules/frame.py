@@ -59,9 +59,10 @@ class SizedRule:
         functions = ("weight" if f.function == "varying" else f.function for f in asked)
         self.facts = tuple(dict.fromkeys(zip(functions, (f.name for f in asked), strict=True)))
         used = {n.op for n in rule.nodes}
-        wraps = (1 << 7, 1 << 8) if {"iota", "cast"} <= used else ()  #: places that one byte does not hold
+        #: Places, and sums of as many truth values, that one byte does not hold.
+        self.wraps = (1 << 7, 1 << 8) if "cast" in used and used & {"iota", "reduce_sum"} else ()
         rejecting = filter(isfinite, numbers_in(rejected))
-        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *rejecting, *wraps)))
+        self.constants = tuple(dict.fromkeys((*numbers_of(rule), *rejecting, *self.wraps)))
         self._frames: dict[Skeleton, Frame] = {}
 
     def frame(self, skeleton: Skeleton) -> Frame:
