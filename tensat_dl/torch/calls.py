@@ -63,10 +63,17 @@ def without_defaults(forward: Callable[..., Any], args: Any, kwargs: Any) -> ins
     bound = signature.bind(*args, **kwargs)
     for name, value in tuple(bound.arguments.items()):
         default = signature.parameters[name].default
-        plain = type(value) is type(default) and isinstance(value, bool | int | float | str)
-        if value is default or (plain and value == default):
+        plain = isinstance(value, bool | int | float | str)
+        if value is default or (plain and is_same(value, default)):
             del bound.arguments[name]
     return bound
+
+
+def is_same(x: Any, y: Any) -> bool:
+    """Whether what is no tensor is the same: NaN is, and 0 and -0 are two numbers, as their quotients are."""
+    if type(x) is not type(y):
+        return False
+    return repr(x) == repr(y) if isinstance(x, float | complex) else bool(x == y)
 
 
 class CallInputs:
@@ -119,6 +126,10 @@ class CallInputs:
             self.sizes(leaves)
         except OtherCall as e:  # no input has a dimension that is a symbol alone
             raise Declined(f"its open dimensions can't be solved for: {e}") from None
+        try:
+            self.leaves(*example)
+        except OtherCall as e:  # a tensor that is more than its elements
+            raise Declined(str(e)) from None
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of a call. Raises `OtherCall` if the program was not made for it, TypeError for arguments that
@@ -136,7 +147,7 @@ class CallInputs:
             if x.__class__ is not torch.Tensor or x.dtype is not dtype or x.shape != shape or _special(x):
                 self._check(x, self._leaves[i], i)
         for i, expected in self._constants:
-            if type(leaves[i]) is not type(expected) or leaves[i] != expected:
+            if not is_same(leaves[i], expected):
                 raise OtherCall(f"input {self.names[i]} is {leaves[i]!r}, and it was made for {expected!r}")
         return leaves
 

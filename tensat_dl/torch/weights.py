@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch.nn.modules import module as _modules
 
+from tensat_dl.torch.calls import is_same
+
 #: Attributes that every module has, and that PyTorch writes.
 _USUAL = frozenset(vars(torch.nn.Module())) - {"training"}
 #: The hooks of all modules.
@@ -166,7 +168,7 @@ def still_held(tensors: Sequence[HeldTensor]) -> list[HeldTensor]:
 def _is_set(where: Mapping[str, Any], name: str, value: Any) -> bool:
     """Whether an attribute has a value, that of a number, a truth value, a string or None."""
     now = where.get(name)
-    return now is value or (type(now) is type(value) and bool(now == value))
+    return now is value or is_same(now, value)
 
 
 def _in(where: Container, name: Any) -> Any:

@@ -180,6 +180,39 @@ def test_empty_and_unsized_tensors() -> None:
     assert fast.called != "module"
 
 
+class Divides(nn.Module):
+    def forward(self, x: torch.Tensor, by: float = 0.0) -> torch.Tensor:
+        return torch.tanh(x) * torch.atan(1 / torch.tensor(by))
+
+
+@pytest.mark.parametrize("given", [(), (0.0,)])
+def test_zero_and_its_negative_are_two_constants(given: Any) -> None:
+    fast = optimized(Divides(), (X, *given))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        same(fast(X, *given), Divides()(X))
+    with pytest.warns(FallbackWarning):
+        same(fast(X, -0.0), Divides()(X, -0.0))
+
+
+def test_what_is_not_a_number_is_one_constant() -> None:
+    fast = optimized(Divides(), (X, float("nan")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        assert fast(X, float("nan")).isnan().all()
+    assert fast.called != "module"
+
+
+class Own(torch.Tensor):
+    """A tensor that may do anything."""
+
+
+def test_an_example_that_models_do_not_take() -> None:
+    with pytest.warns(FallbackWarning, match="input by is a Own, and it was made for tensors"):
+        fast = tensat_dl.torch.optimize(Weighted(), (X, X.as_subclass(Own)), **QUICK)
+    same(fast(X, X.as_subclass(Own)), Weighted()(X, X.as_subclass(Own)))
+
+
 def test_a_program_of_torch_export() -> None:
     module, x = joined(), torch.randn(4, 8)
     fast = optimized(torch.export.export(module, (x,)))
