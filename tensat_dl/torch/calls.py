@@ -320,13 +320,19 @@ class CallOutputs:
 
     def of_structured(self, outputs: Any, given: Sequence[Any]) -> list[torch.Tensor]:
         """The computed tensors in outputs of a call with the leaves ``given``. Raises `Declined` if they have another
-        structure, or if an input that is passed on is a copy of it."""
-        leaves, _ = pytree.tree_flatten(outputs)
-        if len(leaves) != len(self._sources):
+        structure, other constants, or other tensors than dense ones, or if an input that is passed on is a copy."""
+        leaves, spec = pytree.tree_flatten(outputs)
+        if spec != self._spec:
             raise Declined("its outputs have another structure than torch.export sees")
-        pairs = zip(leaves, self._sources, strict=True)
-        if any(kind == "input" and leaf is not given[i] for leaf, (kind, i) in pairs):
-            raise Declined("an output is an input or a copy of it, by how that lies in memory")
+        if pytree.tree_structure(self._built(leaves)) != spec:  # PyTorch makes a tuple of a torch.Size
+            raise Declined("its outputs have a structure that PyTorch does not build from their parts")
+        for k, (leaf, (kind, source)) in enumerate(zip(leaves, self._sources, strict=True)):
+            if kind == "input" and leaf is not given[source]:
+                raise Declined("an output is an input or a copy of it, by how that lies in memory")
+            if kind == "constant" and not is_same(leaf, source):
+                raise Declined(f"output {k} is {leaf!r}, and torch.export takes {source!r} for it")
+            if kind == "computed" and (type(leaf) is not torch.Tensor or leaf.layout is not torch.strided):
+                raise Declined(f"output {k} is not a dense tensor")
         found = {
             value: leaf
             for leaf, (kind, value) in zip(leaves, self._sources, strict=True)

@@ -166,6 +166,34 @@ class Complex(nn.Module):
         return torch.tanh(x.abs()) + x.real
 
 
+class TellsHowItLies(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.tanh(x), x.stride()
+
+
+class TellsItsShape(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.tanh(x), x.shape
+
+
+class Sparse(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).to_sparse()
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (TellsHowItLies(), "output 1 is 1, and torch.export takes 8 for it"),
+        (TellsItsShape(), "a structure that PyTorch does not build"),
+        (Sparse(), "output 0 is not a dense tensor"),
+    ],
+)
+def test_outputs_that_models_do_not_have(module: nn.Module, reason: str) -> None:
+    with pytest.warns(FallbackWarning, match=reason):
+        tensat_dl.torch.optimize(module, (torch.randn(4, 8),), **QUICK)
+
+
 @pytest.mark.parametrize(
     ("module", "x", "reason"),
     [
