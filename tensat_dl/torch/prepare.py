@@ -106,9 +106,17 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     wanted = {symbol: said.sizes for _, _, symbol, said in mix}
     in_rows = has_custom_operators(program)  # these may trust what they are given
     expected = ExpectedOfModule(
-        asked.module, asked.example, inputs, outputs, asked.options.seed, wanted, in_rows
+        asked.module,
+        asked.example,
+        inputs,
+        outputs,
+        asked.options.seed,
+        wanted,
+        in_rows,
+        program.constants.values(),
     )
-    weights = WeightsAsTheyWere(asked.module)  # after its first call, which may add hooks
+    # After its first call, which may add hooks.
+    weights = WeightsAsTheyWere(asked.module, program.constants.values())
     asked.module(*args, **kwargs)  # once more: what is another thing now, calls put there
     if state := weights.leave_out_results() or _replaced(held, program):
         raise Declined(f"each call changes {state}, on which later calls may depend")

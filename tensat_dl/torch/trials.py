@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from operator import is_
@@ -75,8 +75,8 @@ class _Computed:
 class ExpectedOfModule:
     """What a module computes on the example inputs and on others, some of them with the sizes of symbols that are
     ``wanted``; on rows of the example alone, if other numbers may do harm (``in_rows``). Raises `Declined` if it does
-    not run on the example, if it changes a container among its inputs, or if an output shares memory with an input or
-    a weight, or in a way that is not known for other inputs."""
+    not run on the example, if it changes a container among its inputs, or if an output shares memory with an input, a
+    weight or one of the program's ``constants``, or in a way that is not known for other inputs."""
 
     def __init__(
         self,
@@ -87,12 +87,13 @@ class ExpectedOfModule:
         seed: int,
         wanted: Mapping[Extent, Sequence[int]],
         in_rows: bool = False,
+        constants: Iterable[Any] = (),
     ) -> None:
         leaves, spec = pytree.tree_flatten(example)
         compute = _Computed(module, spec, outputs)
         perhaps = compute.perhaps
         first = compute.example(leaves)
-        held = list(held_tensors(module))
+        held = list(held_tensors(module, constants))
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(shapes: Sequence[Any], normal: bool) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, call, is_, itemgetter
 from types import NoneType
@@ -38,14 +38,15 @@ class HeldTensor(NamedTuple):
 class WeightsAsTheyWere:
     """The parameters, buffers and other tensors of a module at one moment, also those in lists and dictionaries that
     are attributes; its submodules, the hooks that calls of these run, and those of their attributes that are numbers,
-    truth values, strings or None. An attribute that takes the place of one of the class is noticed, too.
+    truth values, strings or None. An attribute that takes the place of one of the class is noticed, too, and so are
+    writes to the ``constants`` of its program, which may be tensors from anywhere.
 
     Writes through ``tensor.data``, or through an array that shares a tensor's memory, leave no trace in PyTorch, nor
     do those to tensors that were made in inference mode: they are not noticed here; nor are other attributes.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._tensors = list(held_tensors(module))
+    def __init__(self, module: torch.nn.Module, constants: Iterable[Any] = ()) -> None:
+        self._tensors = list(held_tensors(module, constants))
         self._settings = [
             (where, name, value, _path(prefix, name))
             for prefix, m in module.named_modules()
@@ -145,8 +146,10 @@ class WeightsAsTheyWere:
         return any(held.tensor.requires_grad for held in self._tensors)
 
 
-def held_tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
-    """The parameters, buffers and other tensors of a module."""
+def held_tensors(module: torch.nn.Module, constants: Iterable[Any] = ()) -> Iterator[HeldTensor]:
+    """The parameters, buffers and other tensors of a module; then those of the ``constants`` of its program that it
+    does not hold, such as a default argument or a global variable."""
+    seen = set()
     for prefix, m in module.named_modules():
         inside = [
             (_path(prefix, name), value)
@@ -156,8 +159,16 @@ def held_tensors(module: torch.nn.Module) -> Iterator[HeldTensor]:
         for path, where in (*((prefix, d) for d in (m._parameters, m._buffers, vars(m))), *inside):
             for name, tensor in where.items() if isinstance(where, dict) else enumerate(where):
                 if isinstance(tensor, torch.Tensor):
-                    at = _path(path, str(name))
-                    yield HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), at)
+                    seen.add(id(tensor))
+                    yield _held(where, name, _path(path, str(name)))
+    others = [x for x in constants if isinstance(x, torch.Tensor) and id(x) not in seen]
+    for i in range(len(others)):
+        yield _held(others, i, "a tensor from outside of the module")
+
+
+def _held(where: Container, name: Any, path: str) -> HeldTensor:
+    tensor = where[name]
+    return HeldTensor(where, name, tensor, _version(tensor), tensor.data_ptr(), path)
 
 
 def still_held(tensors: Sequence[HeldTensor]) -> list[HeldTensor]:

@@ -85,6 +85,16 @@ class ViewsItsTable(nn.Module):
         return self.table[2:], torch.tanh(x)
 
 
+TABLE = torch.ones(8, 4)
+
+
+class ViewsATable(nn.Module):
+    """A tensor that is not the module's."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return TABLE[2:], torch.tanh(x)
+
+
 class MayView(nn.Module):
     """An input whose elements lie one after the other is not copied."""
 
@@ -132,6 +142,7 @@ def line_of(comment: str) -> int:
         (MayCopy(), "an output is an input or a copy of it, by how that lies in memory"),
         (Views(), "output 0 shares memory with an input"),
         (ViewsItsTable(), "output 0 shares memory with an input or a weight"),
+        (ViewsATable(), "output 0 shares memory with an input or a weight"),
         (PassesOn(), "computes no tensor"),
         (
             Custom(),

@@ -152,6 +152,45 @@ def test_what_is_no_parameter_is_noticed(change: Any, said: str) -> None:
     assert not WeightsAsTheyWere(module).changed()
 
 
+OUTSIDE = torch.ones(8)
+
+
+class UsesOthers(nn.Module):
+    """Reads tensors that are no attributes of its own."""
+
+    table = torch.ones(8)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nested = {"a": [torch.ones(8)]}
+
+    def forward(self, x: torch.Tensor, by: torch.Tensor = torch.ones(8)) -> torch.Tensor:  # noqa: B008
+        return torch.tanh(x * self.table) * OUTSIDE + torch.tanh(by * self.nested["a"][0])
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        lambda m: m.table,
+        lambda m: m.nested["a"][0],
+        lambda m: m.forward.__defaults__[0],
+        lambda m: OUTSIDE,
+    ],
+    ids=["class", "nested", "default", "global"],
+)
+def test_writes_to_tensors_from_elsewhere_are_noticed(tensor: Any) -> None:
+    module, x = UsesOthers().eval(), torch.randn(4, 8)
+    fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    assert (fast.called != "module", fast.stale) == (True, "")
+    tensor(module).add_(1)
+    assert fast.stale == "a tensor from outside of the module has changed since it was optimized"
+    with pytest.warns(FallbackWarning, match="from outside of the module has changed"):
+        torch.testing.assert_close(fast(x), module(x))
+    fast.refresh()
+    torch.testing.assert_close(fast(x), module(x))
+    assert (fast.called != "module", fast.stale) == (True, "")
+
+
 def test_what_no_call_asks_for_may_be_new() -> None:
     module = joined()
     then = WeightsAsTheyWere(module)
