@@ -1,4 +1,4 @@
-"""Operators that the exporter refuses, as others that it takes."""
+"""Operators that the exporter refuses, or translates to what computes something else, as others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import operator
 import torch
 
 _ATEN = torch.ops.aten
+#: What reductions start from, which changes no result.
+_LEAST = {"amax": -float("inf"), "amin": float("inf")}
 
 
 def use_equivalents(program: torch.export.ExportedProgram) -> None:
-    """Replaces what the exporter refuses."""
+    """Replaces what the exporter refuses or gets wrong."""
     graph = program.graph
     for node in graph.find_nodes(op="call_function", target=_ATEN._is_all_true.default):
         node.target = _ATEN.all.default  # what an assertion looks at
@@ -22,6 +24,9 @@ def use_equivalents(program: torch.export.ExportedProgram) -> None:
                 node.args = (node.args[0], *(float(a) if isinstance(a, int) else a for a in node.args[1:]))
     for node in graph.find_nodes(op="call_function", target=_ATEN.masked_select.default):
         _index(graph, node)
+    for node in graph.find_nodes(op="call_function", target=_ATEN.scatter_reduce.two):
+        if node.args[4] in _LEAST and not node.kwargs.get("include_self", True):
+            _begin_with_infinity(graph, node)
     for node in graph.find_nodes(op="call_function", target=_ATEN.split.Tensor):
         if isinstance(node.args[1], torch.fx.Node):  # the exporter's optimizer has to know the size
             _slice(graph, node)
@@ -43,6 +48,19 @@ def _index(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         expanded.append(operand)
     if len(shape):
         node.target, node.args = _ATEN.index.Tensor, (expanded[0], [expanded[1]])
+
+
+def _begin_with_infinity(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Has a reduction of floats that leaves out what is there start from an infinity, which is then there: the
+    exporter starts from the largest finite number."""
+    x, dim, index, _, kind = node.args
+    if not node.meta["val"].dtype.is_floating_point:
+        return
+    with graph.inserting_before(node):
+        start = graph.call_function(_ATEN.scatter.value, (x, dim, index, _LEAST[kind]))
+    start.meta["val"] = node.meta["val"]
+    node.update_arg(0, start)
+    node.kwargs = {**node.kwargs, "include_self": True}
 
 
 def _slice(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -1,4 +1,4 @@
-"""Operators that the exporter refuses, though it takes others that compute the same."""
+"""Operators that the exporter refuses or gets wrong, though it takes others that compute the same."""
 
 from __future__ import annotations
 
@@ -62,6 +62,22 @@ def test_it_computes_the_same(function: Callable[[torch.Tensor], torch.Tensor], 
             torch.testing.assert_close(fast(given), module(given))
     assert fast.called != "module"
     assert fast._prepared.models  # as a whole
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_scattered_infinities(reduce: str) -> None:
+    class Scatters(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+            return torch.ones(3, 4).scatter_reduce(0, i, x, reduce, include_self=False) + 1
+
+    i = torch.tensor([[0, 1, 0, 2], [0, 1, 2, 2]])
+    x = torch.randn(2, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        fast = tensat_dl.torch.optimize(Scatters(), (x, i), **QUICK)
+        for given in (x, torch.full((2, 4), -float("inf")), torch.full((2, 4), float("inf"))):
+            torch.testing.assert_close(fast(given, i), Scatters()(given, i))
+    assert fast.called != "module"
 
 
 def test_parts_of_an_open_size() -> None:
