@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
+from threading import RLock
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _TORCH, _OURS, _PYTHON = Path(torch.__file__).parent, Path(__file__).parent, Path(logging.__file__).parents[1]
 #: What torch says while it exports is in the error that it raises, or of no use to the user.
 _LOGGERS = ("torch.onnx", "torch.export", "torch._export", "torch.fx.experimental.symbolic_shapes")
+#: While `torch.export` traces a module, this has other parameters, and calls of any module are traced.
+_EXPORTING = RLock()
 #: With any of these values an operator that may draw at random does not.
 _STEADY = {"p": 0, "dropout": 0, "dropout_p": 0, "train": False, "training": False}
 #: Functions of floats that `is_inexact` tells of.
@@ -75,7 +78,7 @@ def captured(
     of their form."""
     args, kwargs = _each_by_itself(args, kwargs)
     try:
-        with quiet(), encoders_as_called(module):
+        with _EXPORTING, quiet(), encoders_as_called(module):
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UserError as e:
         if e.error_type is UserErrorType.INVALID_INPUT and dynamic_shapes is not None:
@@ -85,6 +88,12 @@ def captured(
         reason = f"torch.export can't capture the module: {first_line(e)}"
         raise Declined(reason, _raised_at(e)) from None
     return functional(program)
+
+
+def wait_for_exports() -> None:
+    """Returns as soon as no other thread has `torch.export` trace a module: until then none can be called."""
+    with _EXPORTING:
+        pass
 
 
 def _of_sizes(error: UserError) -> str:

@@ -19,7 +19,7 @@ from tensat_dl.onnx.model_files import commit, staged
 from tensat_dl.report import facts
 from tensat_dl.run.model import path_of
 from tensat_dl.torch.calls import OtherCall
-from tensat_dl.torch.capture import is_users
+from tensat_dl.torch.capture import is_users, wait_for_exports
 from tensat_dl.torch.prepare import LABELS, Asked, Contestant, prepare
 
 
@@ -49,16 +49,18 @@ class Optimized(torch.nn.Module):  # type: ignore[misc]
             self._say(self._prepared.declined)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        run = self._prepared.run
-        if run is None:
-            return self.module(*args, **kwargs)
-        reason = self.unfit
-        if not reason:
+        run, reason = self._prepared.run, ""
+        if run is not None and (reason := self.unfit):
+            wait_for_exports()  # a module that `refresh` in another thread traces seems to be another one
+            run, reason = self._prepared.run, self.unfit
+        if run is not None and not reason:
             try:
                 return run(args, kwargs)
             except OtherCall as e:
                 reason = str(e)
-        self._say(reason)
+        if run is not None:
+            self._say(reason)
+        wait_for_exports()
         return self.module(*args, **kwargs)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import warnings
 from typing import Any
 
@@ -329,6 +330,34 @@ def test_threads_may_call_it_at_once() -> None:
         found = list(pool.map(lambda pair: fast(*pair), inputs))
     for pair, y in zip(inputs, found, strict=True):
         same(y, module(*pair))
+
+
+def test_threads_may_call_it_while_another_one_refreshes_it() -> None:
+    """While it is traced, the module has other parameters, and calls of any module are traced, too."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    module, done = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)).eval(), False
+    fast = optimized(module, (X,))
+
+    def calls() -> int:
+        with torch.inference_mode():
+            expected, count = module(X), 0
+            ready.release()
+            while not done:
+                same(fast(X), expected)
+                count += 1
+        return count
+
+    ready = threading.Semaphore(0)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(calls)
+        ready.acquire()
+        try:
+            for _ in range(3):
+                fast.refresh()
+        finally:
+            done = True
+        assert found.result() > 0
 
 
 def test_memory_for_outputs_of_unknown_sizes_is_new_at_each_call() -> None:
