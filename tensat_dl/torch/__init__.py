@@ -80,6 +80,8 @@ def optimize(
     if isinstance(rules, str | PathLike):
         raise TypeError(f"rules is a list of packs or files: rules=[{rules!r}]")
     for name, value, kind in (
+        ("kwargs", kwargs or {}, Mapping),
+        ("rules", rules, Sequence),
         ("frozen", frozen, bool),
         ("explained", explained, bool),
         ("sizes", sizes or {}, Mapping),

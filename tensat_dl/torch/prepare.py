@@ -11,6 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from tensat_dl.core.diagnostics import TsrError
@@ -93,6 +94,8 @@ def prepare(asked: Asked, known: KeptAnswer | None = None) -> Prepared:
 
 def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
     args, kwargs = asked.example
+    if name := next((n for n, p in asked.module.named_parameters() if is_lazy(p)), ""):
+        raise Declined(f"{name} is not initialized: call the module once, and then refresh()")
     held = list(held_tensors(asked.module))
     if asked.program is None:
         program = captured(asked.module, args, kwargs, asked.dynamic_shapes)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch.nn.modules import module as _modules
+from torch.nn.parameter import is_lazy
 
 from tensat_dl.torch.calls import is_same
 
@@ -147,8 +148,8 @@ class WeightsAsTheyWere:
 
 
 def held_tensors(module: torch.nn.Module, constants: Iterable[Any] = ()) -> Iterator[HeldTensor]:
-    """The parameters, buffers and other tensors of a module; then those of the ``constants`` of its program that it
-    does not hold, such as a default argument or a global variable."""
+    """The parameters, buffers and other tensors of a module, if they are initialized; then those of the ``constants``
+    of its program that it does not hold, such as a default argument or a global variable."""
     seen = set()
     for prefix, m in module.named_modules():
         inside = [
@@ -158,7 +159,7 @@ def held_tensors(module: torch.nn.Module, constants: Iterable[Any] = ()) -> Iter
         ]
         for path, where in (*((prefix, d) for d in (m._parameters, m._buffers, vars(m))), *inside):
             for name, tensor in where.items() if isinstance(where, dict) else enumerate(where):
-                if isinstance(tensor, torch.Tensor):
+                if isinstance(tensor, torch.Tensor) and not is_lazy(tensor):
                     seen.add(id(tensor))
                     yield _held(where, name, _path(path, str(name)))
     others = [x for x in constants if isinstance(x, torch.Tensor) and id(x) not in seen]

@@ -268,6 +268,8 @@ def test_wrong_arguments() -> None:
         (lambda: tensat_dl.torch.optimize(joined(), ()), TypeError, "missing"),
         (lambda: tensat_dl.torch.optimize(joined(), (x,), frozen="no"), TypeError, "frozen is 'no'"),
         (lambda: tensat_dl.torch.optimize(joined(), (x,), sizes=3), TypeError, "sizes is 3"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), 3), TypeError, "kwargs is 3"),
+        (lambda: tensat_dl.torch.optimize(joined(), (x,), rules=3), TypeError, "rules is 3"),
         (
             lambda: tensat_dl.torch.optimize(joined(), (x,), dynamic_shapes={"y": {0: "n"}}),
             ValueError,

@@ -258,6 +258,17 @@ def test_what_a_call_puts_there_is_no_weight() -> None:
     assert "conv.weight_g has changed" in fast.stale
 
 
+def test_weights_that_the_first_call_makes() -> None:
+    module, x = nn.Sequential(nn.LazyLinear(8), nn.ReLU()).eval(), torch.randn(4, 8)
+    with pytest.warns(FallbackWarning, match=r"0\.weight is not initialized: call the module once"):
+        fast = tensat_dl.torch.optimize(module, (x,), **QUICK)
+    with torch.no_grad():
+        expected = fast(x)
+        fast.refresh()
+        torch.testing.assert_close(fast(x), expected, rtol=1e-4, atol=1e-5)
+    assert fast.called != "module"
+
+
 def test_weights_in_a_list_may_require_gradients() -> None:
     class Listed(nn.Module):
         def __init__(self) -> None:
