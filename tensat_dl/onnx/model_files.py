@@ -18,6 +18,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from tensat_dl.core.diagnostics import Diagnostic, TsrError
 from tensat_dl.core.words import first_line
+from tensat_dl.files import real_path
 from tensat_dl.lang.load import readable
 from tensat_dl.onnx.functions import inlined
 from tensat_dl.onnx.sparse import write_out
@@ -304,7 +305,7 @@ def staged(model: ir.Model | Path, path: str) -> Iterator[Path]:
     """Writes a model, or copies a file, to a folder beside ``path`` that exists only meanwhile; the file in it is
     given. Weights get a file of their own, ``path`` with ``.data`` behind it, if the model is too large for one file
     or had such files. Raises OSError."""
-    target = Path(path).resolve()
+    target = real_path(path)
     try:
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tensat-dl-"))
     except OSError as e:
@@ -325,7 +326,7 @@ def staged(model: ir.Model | Path, path: str) -> Iterator[Path]:
 
 def commit(staged: Path, path: str) -> None:
     """Moves a staged model to its place, weights first."""
-    model = Path(path).resolve()
+    model = real_path(path)
     if model.exists() and not model.is_file():  # a device or a pipe
         model.write_bytes(staged.read_bytes())
         return

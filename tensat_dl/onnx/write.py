@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.files import same_file
+from tensat_dl.files import real_path, same_file
 from tensat_dl.onnx.agreement import Incomparable, Reference
 from tensat_dl.onnx.exporter import build, export
 from tensat_dl.onnx.importer import Imported
@@ -54,7 +54,7 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
     size = size_of(imported.model, imported.path)
     unchanged = graph is imported.graph
     if unchanged:  # beside the original its weights can stay where they are
-        beside = Path(imported.path).parent.resolve() == Path(output).resolve().parent
+        beside = real_path(Path(imported.path).parent) == real_path(output).parent
         made = Path(imported.path) if beside or not external(imported.model) else imported.model
     else:
         made = export(imported, graph)
@@ -70,7 +70,7 @@ def write_back(imported: Imported, graph: Graph, output: str, seed: int) -> Writ
 def check_data(imported: Imported, output: str) -> None:
     """Raises `TsrError` if writing a model would overwrite weights of the imported one."""
     files = data_files(imported.model)
-    data = str(data_of(Path(output).resolve()))
+    data = str(data_of(real_path(output)))
     if any(same_file(data, f) for f in files):
         name = Path(data).name
         message = f"its weights would go to {name}, which holds the weights of {imported.path}"

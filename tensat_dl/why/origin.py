@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tensat_dl.core.graph import Graph
+from tensat_dl.files import real_path
 from tensat_dl.lang.print_graph import graph_to_tsr
 from tensat_dl.ops.table import OpTable
 from tensat_dl.sizes.named import OpenGraph
@@ -61,13 +62,13 @@ def relative(path: str, output: str) -> str:
     if path == "-" or output == "-":
         return path
     try:
-        return Path(os.path.relpath(path, Path(output).resolve().parent)).as_posix()
+        return Path(os.path.relpath(path, real_path(output).parent)).as_posix()
     except ValueError:  # on another drive
-        return str(Path(path).resolve())
+        return str(real_path(path))
 
 
 def resolved(path: str, output: str) -> str:
     """The path that `relative` gave, as seen from here."""
     if path == "-" or output == "-" or Path(path).is_absolute():
         return path
-    return os.path.relpath(Path(output).resolve().parent / path)
+    return os.path.relpath(real_path(output).parent / path)

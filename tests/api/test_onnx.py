@@ -91,6 +91,17 @@ def test_fused_operators_are_written_as_what_they_are_made_of(tmp_path: Path) ->
     assert [n.op_type for n in onnx.load(out).graph.node] == ["Relu", "Mul", "Tanh"]
 
 
+def test_a_model_takes_the_place_of_a_link_to_itself(tmp_path: Path) -> None:
+    """As a text does. Before Python 3.13 `Path.resolve` raises a RuntimeError for it."""
+    nodes = [make_node("Relu", ["x"], ["r"]), make_node("Relu", ["r"], ["y"])]
+    loaded = tensat_dl.load(saved(tmp_path, model(nodes, [value("x", 4, 4)], [value("y", 4, 4)])))
+    out = tmp_path / "loop.onnx"
+    out.symlink_to(out)
+    tensat_dl.save(loaded, tensat_dl.optimize(loaded, measure=False), out)
+    assert not out.is_symlink()
+    onnx.checker.check_model(str(out))
+
+
 def test_only_this_machine_can_be_measured(tmp_path: Path) -> None:
     loaded = tensat_dl.load(saved(tmp_path, products()), dims={"n": 16})
     with pytest.raises(GpuError, match="GPU"):
