@@ -122,13 +122,14 @@ class CallInputs:
         #: The leaves as positions among the arguments, by the number of those by position and the names of others.
         self._orders: dict[tuple[Any, ...], list[int]] = {}
         self._sizes: dict[tuple[Any, ...], dict[Any, int]] = {}  #: of symbols, by the shapes of inputs
+        opened = [d for leaf in self.of_tensors for d in leaf.shape if not isinstance(d, int)]
+        for d in opened:
+            if alone := next((s for s in d.free_symbols if s not in opened), None):
+                raise Declined(f"a dimension is {d}, and none is {alone} alone: take Dim.AUTO for it")
         try:
             self.sizes(leaves)
-        except OtherCall as e:  # no input has a dimension that is a symbol alone
-            raise Declined(f"its open dimensions can't be solved for: {e}") from None
-        try:
             self.leaves(*example)
-        except OtherCall as e:  # a tensor that is more than its elements
+        except OtherCall as e:  # such as a tensor that is more than its elements
             raise Declined(str(e)) from None
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

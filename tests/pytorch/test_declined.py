@@ -301,6 +301,14 @@ def _(x: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
     return boxes.new_empty(boxes.shape[0], x.shape[1])
 
 
+def test_a_size_that_no_dimension_has_alone() -> None:
+    pairs, x = torch.export.Dim("pairs"), torch.randn(4, 8)
+    with pytest.warns(
+        FallbackWarning, match=r"a dimension is 2\*s\d+, and none is s\d+ alone: take Dim.AUTO"
+    ):
+        tensat_dl.torch.optimize(nn.Linear(8, 8).eval(), (x,), dynamic_shapes=({0: 2 * pairs},), **QUICK)
+
+
 class PicksRows(nn.Module):
     def forward(self, x: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
         return rows(torch.tanh(x) * 2, boxes) + 1
