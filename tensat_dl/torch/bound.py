@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
+from tensat_dl.core.words import first_line
 from tensat_dl.onnx.session import Layout, NotRunnable, Session
+from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.torch.calls import CallInputs, CallOutputs, OtherCall, TensorLeaf, size_of
 from tensat_dl.torch.capture import Declined
 
@@ -28,6 +31,11 @@ class BoundModel:
         taken, given = len(model.graph.inputs), len(model.graph.outputs)
         if taken != len(inputs.tensors) or given != len(outputs.computed):
             raise Declined("its ONNX model has another number of inputs or outputs")
+        for value, leaf in (
+            *zip(model.graph.inputs, inputs.of_tensors, strict=True),
+            *zip(model.graph.outputs, outputs.computed, strict=True),
+        ):
+            _check_type(value, leaf.dtype)
         self._memory = None if inputs.open else self._layouts({})
         try:
             self._session = Session(path, threads, any_size=inputs.open)
@@ -81,7 +89,9 @@ class BoundModel:
         the values of inputs have None in them."""
 
         def layout(value: ir.Value, leaf: TensorLeaf) -> Layout:
-            return Layout(str(value.name), _element(value), tuple(size_of(d, sizes) for d in leaf.shape))
+            return Layout(
+                str(value.name), int(value.dtype or 0), tuple(size_of(d, sizes) for d in leaf.shape)
+            )
 
         inputs = zip(self.model.graph.inputs, self._calls.of_tensors, strict=True)
         outputs = zip(self.model.graph.outputs, self._results.computed, strict=True)
@@ -121,8 +131,23 @@ class BySize:
         raise OtherCall(f"it was not made for such sizes: {n}")
 
 
-def _element(value: ir.Value) -> int:
-    """The ONNX element type of a value. Raises `Declined` if it has none."""
+def _check_type(value: ir.Value, dtype: Any) -> None:
+    """Raises `Declined` if a value of a model has another element type than a tensor in whose memory it is to lie: a
+    larger one would be written beyond its end."""
     if value.dtype is None:
         raise Declined(f"the type of {value.name} in its ONNX model is not known")
-    return int(value.dtype)
+    expected = ir.DataType.from_numpy(array_of(torch.empty(0, dtype=dtype)).dtype)
+    if value.dtype != expected:
+        found, wanted = value.dtype.name.lower(), expected.name.lower()
+        raise Declined(f"{value.name} is {found} in its ONNX model, and {wanted} in PyTorch")
+
+
+def array_of(x: torch.Tensor) -> Array:
+    """The elements. Raises `Declined` for a type that NumPy does not have."""
+    x = x.detach().contiguous()
+    if x.dtype == torch.bfloat16:  # which NumPy has from another package than PyTorch knows
+        return np.asarray(x.view(torch.int16).numpy()).view(ir.DataType.BFLOAT16.numpy())
+    try:
+        return np.asarray(x.numpy())
+    except TypeError as e:
+        raise Declined(f"NumPy has no such type: {first_line(e)}") from None

@@ -26,11 +26,11 @@ from tensat_dl.onnx.model_files import save
 from tensat_dl.run.options import Options
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes
 from tensat_dl.torch.answers import KeptAnswer, answer
-from tensat_dl.torch.bound import BoundModel, BySize
+from tensat_dl.torch.bound import BoundModel, BySize, array_of
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, Untranslated, captured, functional, to_onnx
 from tensat_dl.torch.cut import CutModel, LeftToPyTorch, has_custom_operators
-from tensat_dl.torch.trials import Arguments, ExpectedOfModule, array_of, times
+from tensat_dl.torch.trials import Arguments, ExpectedOfModule, times
 from tensat_dl.torch.weights import HeldTensor, WeightsAsTheyWere, held_tensors, still_held
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ from math import prod
 from operator import is_
 from typing import Any, TypeVar
 
-import numpy as np
-import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
@@ -19,7 +17,7 @@ from tensat_dl.measure.timing import Run, in_turn
 from tensat_dl.onnx.agreement import TOLERANCE, relative_error, told_apart
 from tensat_dl.onnx.blocks import apart, nudged
 from tensat_dl.ops.semantics.arrays import Array
-from tensat_dl.torch.bound import BoundModel, BySize
+from tensat_dl.torch.bound import BoundModel, BySize, array_of
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent, OtherCall
 from tensat_dl.torch.capture import Declined, quiet
 from tensat_dl.torch.cut import Closed, CutModel
@@ -318,14 +316,3 @@ def _shared_places(runs: Sequence[Sequence[torch.Tensor]], is_open: bool) -> lis
             why = "sizes are open" if is_open else "their types are different"
             raise Declined(f"output {k} shares memory with output {other}, and {why}")
     return places_of(first) if shared != list(range(len(shared))) else None
-
-
-def array_of(x: torch.Tensor) -> Array:
-    """The elements. Raises `Declined` for a type that NumPy does not have."""
-    x = x.detach().contiguous()
-    if x.dtype == torch.bfloat16:  # which NumPy has from another package than PyTorch knows
-        return np.asarray(x.view(torch.int16).numpy()).view(ir.DataType.BFLOAT16.numpy())
-    try:
-        return np.asarray(x.numpy())
-    except TypeError as e:
-        raise Declined(f"NumPy has no such type: {first_line(e)}") from None

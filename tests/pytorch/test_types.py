@@ -44,6 +44,18 @@ def test_inputs_and_outputs(given: Any) -> None:
                 torch.testing.assert_close(found.float(), expected.float(), atol=1e-2, rtol=1e-2)
 
 
+class Sums(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).cumsum(0)
+
+
+def test_outputs_that_the_exporter_gives_another_type() -> None:
+    """Sums in f32 were written to the memory of an output in f16, and beyond it."""
+    x = torch.rand(3000).half()
+    with pytest.warns(FallbackWarning, match="cumsum is float in its ONNX model, and float16 in PyTorch"):
+        tensat_dl.torch.optimize(Sums().eval(), (x,), **QUICK)
+
+
 class Widened(nn.Module):
     """Scores in f32 of a module in f16, as decoders have them."""
 
