@@ -131,12 +131,31 @@ class BySize:
         raise OtherCall(f"it was not made for such sizes: {n}")
 
 
-def _check_type(value: ir.Value, dtype: Any) -> None:
+def round_outputs(model: ir.Model, outputs: CallOutputs) -> None:
+    """Rounds outputs of a model to the types that they have in PyTorch: the exporter gives sums of f16 in f32."""
+    graph = model.graph
+    for i, (value, leaf) in enumerate(zip(graph.outputs, outputs.computed, strict=False)):
+        own = _element_type(leaf.dtype)
+        if value.dtype in (None, own) or not (value.dtype.is_floating_point() and own.is_floating_point()):
+            continue
+        cast = ir.node("Cast", [value], {"to": int(own)})
+        (rounded,) = cast.outputs
+        rounded.name, rounded.shape, rounded.type = f"{value.name}_rounded", value.shape, ir.TensorType(own)
+        graph.append(cast)
+        graph.outputs[i] = rounded
+
+
+def _element_type(dtype: torch.dtype) -> ir.DataType:
+    """The element type that a tensor has in ONNX. Raises `Declined`."""
+    return ir.DataType.from_numpy(array_of(torch.empty(0, dtype=dtype)).dtype)
+
+
+def _check_type(value: ir.Value, dtype: torch.dtype) -> None:
     """Raises `Declined` if a value of a model has another element type than a tensor in whose memory it is to lie: a
     larger one would be written beyond its end."""
     if value.dtype is None:
         raise Declined(f"the type of {value.name} in its ONNX model is not known")
-    expected = ir.DataType.from_numpy(array_of(torch.empty(0, dtype=dtype)).dtype)
+    expected = _element_type(dtype)
     if value.dtype != expected:
         found, wanted = value.dtype.name.lower(), expected.name.lower()
         raise Declined(f"{value.name} is {found} in its ONNX model, and {wanted} in PyTorch")

@@ -26,7 +26,7 @@ from tensat_dl.onnx.model_files import save
 from tensat_dl.run.options import Options
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes
 from tensat_dl.torch.answers import KeptAnswer, answer
-from tensat_dl.torch.bound import BoundModel, BySize, array_of
+from tensat_dl.torch.bound import BoundModel, BySize, array_of, round_outputs
 from tensat_dl.torch.calls import CallInputs, CallOutputs, Extent
 from tensat_dl.torch.capture import Declined, Untranslated, captured, functional, to_onnx
 from tensat_dl.torch.cut import CutModel, LeftToPyTorch, has_custom_operators
@@ -130,6 +130,7 @@ def _prepared(asked: Asked, known: KeptAnswer | None) -> Prepared:
         if inputs.open or not left.names(program):
             raise
         return _cut(asked, left, weights, program, inputs, outputs, expected)
+    round_outputs(model, outputs)
     contest = _Contest(asked, weights, expected)
     notes: list[str] = []
     found: KeptAnswer | None = None
