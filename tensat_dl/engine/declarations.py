@@ -39,7 +39,7 @@ HEADER = Text(
 (sort T)
 ; ---- loading: tables name e-classes by integer handles
 (ruleset load)
-(function by_id (i64) T :merge old)
+(constructor by_id (i64) T)
 (function id_of (T) i64 :merge (min old new))
 (function ints_of (String) Ints :merge old)
 (relation in_equal (i64 i64))

@@ -34,13 +34,12 @@ def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
     rules = program.everything()
     lists: set[tuple[int, ...]] = set()
     facts: list[Command] = []
-    wide: list[Command] = []
     constant = graph.weights_only()
     for i, node in enumerate(graph.nodes):
         constructor = program.schema.constructor(node.op, len(node.inputs))
         if program.is_wide(constructor):
-            wide += program.wide_node(constructor, i, node.attrs, node.inputs, constant[i])
-            wide += [app("set", app("type_of", by_id(Lit(i))), type_vector(node.type)), saturate("load")]
+            facts += program.wide_node(constructor, i, node.attrs, node.inputs, constant[i])
+            facts.append(app("set", app("type_of", by_id(Lit(i))), type_vector(node.type)))
             continue
         row, own = node_row(constructor, i, node.attrs, node.inputs, "")
         facts.append(_fact(constructor.table, row))
@@ -57,7 +56,6 @@ def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
         *(_fact(list_table(len(v)), (list_key(v), *v)) for v in sorted(lists)),
         comment(f"---- the graph {graph.name}: rule that built it (none), handle, attributes, inputs"),
         *facts,
-        *([saturate("load"), *wide] if wide else []),
         *([_fact("in_start", (i,)) for i in starts(graph)] if program.counts_factors else []),
         comment("---- selection: here every match"),
         *(command for r in multis for command in _select(r)),

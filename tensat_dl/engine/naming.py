@@ -96,13 +96,11 @@ class Store:
         """Adds e-nodes, or names those that exist."""
         tables: dict[str, list[Row]] = {}
         lists: dict[tuple[int, ...], None] = {}
-        wide: list[list[Command]] = []
+        wide: list[Command] = []
         for handle, op, attrs, children, rule in nodes:
             constructor = self.program.schema.constructor(op, len(children))
             if self.program.is_wide(constructor):
-                wide.append(
-                    self.program.wide_node(constructor, handle, attrs, children, handle in self._weights)
-                )
+                wide += self.program.wide_node(constructor, handle, attrs, children, handle in self._weights)
                 continue
             row, own = node_row(constructor, handle, attrs, children, rule)
             tables.setdefault(constructor.table, []).append(row)
@@ -111,10 +109,9 @@ class Store:
         self._load_lists(lists)
         for table, rows in tables.items():
             self.engine.load(table, rows)
+        self.engine.run(*wide)
         if run:
             self.engine.run(saturate("load"))
-        for commands in wide:  # each after what it reads, and before what reads it
-            self.engine.run(*commands, saturate("load"))
 
     def _load_lists(self, lists: Iterable[tuple[int, ...]]) -> None:
         """Gives keys to lists of integers that have none."""

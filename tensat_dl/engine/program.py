@@ -231,7 +231,7 @@ class EgglogProgram:
         alone. Its type is loaded as well."""
         own, node = by_id(Lit(handle)), node_term(c, attrs, children)
         commands: list[Command] = [
-            app("set", own, node),
+            app("union", own, node),
             app("set", app("id_of", own), Lit(handle)),
             app("set", App(c.origin, node.args), Lit("")),
         ]

@@ -87,7 +87,8 @@ class Constructor:
         ]
 
     def loader(self) -> list[Command]:
-        """Declares `table` and the rule that turns its rows into nodes."""
+        """Declares `table` and the rule that turns its rows into nodes. It does not wait for the rows of operands: it
+        makes their e-classes by their handles, so a table is loaded at once, however deep the graph is."""
         rule, n, node = Var("rule"), Var("n"), Var("e")
         columns = [Var(f"a{i}") for i in range(len(self.columns))]
         inputs = [Var(f"i{i}") for i in range(self.arity)]
@@ -99,12 +100,12 @@ class Constructor:
                 found.append(equal(args[-1], app("ints_of", name)))
             else:
                 args.append(name)
-        for i, handle in enumerate(inputs):
-            args.append(Var(f"x{i}"))
-            found.append(equal(args[-1], by_id(handle)))
+        operands = [Var(f"x{i}") for i in range(self.arity)]
+        args += operands
         actions = (
+            *(app("let", x, by_id(handle)) for x, handle in zip(operands, inputs, strict=True)),
             app("let", node, app(self.name, *args)),
-            app("set", by_id(n), node),
+            app("union", by_id(n), node),
             app("set", app("id_of", node), n),
             app("set", app(self.origin, *args), rule),
         )

@@ -22,6 +22,7 @@ from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.listing import listing
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.members import MemberTables
+from tensat_dl.engine.naming import Store
 from tensat_dl.engine.program import EgglogProgram
 from tensat_dl.engine.schema import Schema
 from tensat_dl.engine.syntax import Command, Lit, app, by_id, written
@@ -135,6 +136,21 @@ def test_nothing_is_left_of_a_graph() -> None:
         store.clear()
         assert not any(rows_by_table(store.engine).values())
         store.load_graph(graph)
+
+
+def test_a_deep_graph_is_loaded_at_once() -> None:
+    """A node does not wait for its operands: each step of the engine would plan the rules of long lists anew."""
+    lines = [f"x{i + 1} = relu(concat(x{i}, y; axis = 0))" for i in range(30)]
+    g = graph_of("\n".join(["input x0 : f32[1, 4]\n input y : f32[1, 4]", *lines, "output x30"]))
+    program = EgglogProgram(library().ops, (), g)
+    store = Store(Engine(), program)
+    nodes = [(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(g.nodes)]
+    store.load_nodes(nodes, run=False)
+    store.engine.matches("load")
+    loaded = rows_by_table(store.engine)
+    store.engine.close()
+    assert loaded["Relu"] == loaded["Concat2"] == 30
+    assert loaded["by_id"] == len(g.nodes)
 
 
 def rows_by_table(engine: Engine) -> dict[str, int]:
