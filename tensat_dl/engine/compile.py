@@ -116,8 +116,9 @@ def _single(writer: Writer, tables: MemberTables, first: int) -> CompiledRule:
         query = writer.query(variant, computed)
         tensors = map(variable, _tensors(writer.rule, filtered=False))
         needed = [*tensors, *names(*(term for row in rows for term in row))]
-        declared, body = _joined(writer, query, columns, needed, f"{name}#{i}", tables)
+        declared, join, rest = _joined(writer, query, columns, needed, f"{name}#{i}", tables)
         commands += declared
+        body = (*join, *rest)
         actions = tuple(writer.actions(rows))
         commands.append(EgglogRule(egglog_name(writer.rule, i), own, body, actions, "facts"))
     built = len(writer.rule.target.nodes)
@@ -133,15 +134,16 @@ def _joined(
     needed: Sequence[Var],
     tag: str,
     tables: MemberTables,
-) -> tuple[list[Command], tuple[App, ...]]:
-    """The member rules of a single-pattern rule, and the body that joins them; one e-node is matched as it is."""
+) -> tuple[list[Command], Sequence[App], Sequence[App]]:
+    """The member rules of a single-pattern rule, the join over members, if it has any, and the rest of the body; one
+    e-node is matched as it is."""
     if not writer.parts:
         several = len(writer.rule.source.nodes) > 1
-        return matched_once(writer, query, needed, tag, tables) if several else ([], query.body)
+        commands, body = matched_once(writer, query, needed, tag, tables) if several else ([], query.body)
+        return commands, (), body
     items = [*query.checked, *query.computed]
     sorts = {v: sort for sort, v in columns}
-    commands, join, rest = member_rules(writer, query.variant, items, sorts, needed, tag, tables)
-    return commands, (*join, *rest)
+    return member_rules(writer, query.variant, items, sorts, needed, tag, tables)
 
 
 def _members_of(writer: Writer, tables: MemberTables) -> str:
@@ -229,15 +231,16 @@ class _Stages:
         for i, (query, rows, columns) in enumerate(
             zip(self.queries, self.rows, self.columns, strict=True), first
         ):
-            body = query.body
             name = egglog_name(self.rule, i)
             if not self.several:
                 needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
                 tag = f"{match_relation(self.name)}#{i}"
-                members, body = _joined(self.writer, query, columns, needed, tag, self.tables)
+                members, join, rest = _joined(self.writer, query, columns, needed, tag, self.tables)
                 commands += members
+                joins += [tuple(join)] if join else []
+                body = (*join, *rest)
             if self.several:
-                applied = (*self.chosen, *body)
+                applied = (*self.chosen, *query.body)
                 commands.append(self._stage("apply", f"apply {name}", applied, *self._actions(rows)))
                 members, join, rest = self._members(i, query, columns)
                 commands += members

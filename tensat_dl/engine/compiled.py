@@ -23,8 +23,8 @@ class CompiledRule:
     new_nodes: int  #: e-nodes that one application adds at most
     either: frozenset[str] = frozenset()  #: pattern nodes that are matched in both orders, see `orders`
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
-    #: The rows that a multi-pattern rule joins, for each variant: relations of variables. The join of a variant has
-    #: as many matches as these have rows in common, or fewer.
+    #: The rows that a rule joins whose matches have rows, for each variant: relations of variables, one for each of
+    #: several patterns. The join of a variant has as many matches as these have rows in common, or fewer.
     joins: tuple[tuple[App, ...], ...] = ()
     #: The ruleset that fills the relations of members, if there are any. The instances of a list rule have one.
     members: str = ""

@@ -37,8 +37,8 @@ from tensat_dl.engine.exploration import (
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.merging import Merging
 from tensat_dl.engine.naming import EngineState, NodeRow, by_constructor
-from tensat_dl.engine.precount import Nodes, most_matches
-from tensat_dl.engine.selection import Selection
+from tensat_dl.engine.precount import Nodes, join_size, most_matches
+from tensat_dl.engine.selection import Selection, joined
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
 from tensat_dl.engine.subsets import Refinement
 from tensat_dl.engine.syntax import saturate
@@ -50,6 +50,9 @@ PATIENCE = 3
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
+#: Matches of more tensors than this, all together, are not looked for: the engine would hold them all. Where each
+#: member of a long list can be computed in two ways, there are 2^n of them.
+MOST_HELD = 50_000_000
 
 
 @dataclass
@@ -83,6 +86,7 @@ class Explorer:
         self.applied = set[str]()  #: rules that were, in any iteration
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
+        self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
         self.seen: View | None = None  #: the e-graph of which an answer may be refined
 
     def run(self) -> Iterator[ExploredIteration]:
@@ -133,7 +137,7 @@ class Explorer:
             stats: list[RuleStats] = []
             changed, stop = self._iteration(number, stats)
             if stop is None and not changed:
-                stop = "saturated"
+                stop = "nodes" if self.countless else "saturated"
             elif stop is None and number == self.limits.iterations:
                 stop = "iterations"
             seconds = self.limits.seconds
@@ -229,8 +233,10 @@ class Explorer:
                 continue
             started = time.perf_counter()
             left = self.selection.put_off.pop(rule.name, 0)  # these it finds again
-            if nodes + self._may_add(rule, nodes) > self.selection.limit:
-                applied, full = self._selected(rule, left, stats)
+            self.countless.pop(rule.name, None)
+            may_add = self._may_add(rule, nodes)
+            if nodes + may_add > self.selection.limit:
+                applied, full = self._selected(rule, may_add // max(1, rule.new_nodes), left, stats)
                 changed, nodes = changed or applied > 0, self.selection.nodes()
                 if full:
                     return True, "nodes"
@@ -269,7 +275,10 @@ class Explorer:
         """How many e-nodes a single-pattern rule may add to an e-graph of this size, by what was last read of it."""
         patterns = rule.rule.source.nodes
         room = self.selection.limit - size
-        if size - self.read > max(room // 20, self.limits.nodes // 100):
+        # A few new e-nodes may double the ways to compute each operand of a long list.
+        long = len(patterns) << len(patterns) > MOST_HELD
+        grown = size - self.read > max(room // 20, self.limits.nodes // 100)
+        if grown or (long and self.unchanged is None):
             self._freeze()
         most = 1
         for n in patterns:
@@ -283,18 +292,28 @@ class Explorer:
             most = most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name]
         return max(0, most) * rule.new_nodes
 
-    def _selected(self, rule: CompiledRule, left: int, stats: list[RuleStats]) -> tuple[int, bool]:
-        """Applies a rule to as many matches as there is room for: to how many, and whether that leaves some."""
+    def _selected(self, rule: CompiledRule, most: int, left: int, stats: list[RuleStats]) -> tuple[int, bool]:
+        """Applies a rule, which has at most so many matches, to as many as there is room for: to how many, and
+        whether that leaves some."""
         started = time.perf_counter()
         staged = self._compiled(rule.rule, filtered=True)
         assert staged is not None, rule.name
         self.store.engine.run(*staged.prepare)
+        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
+            return 0, False
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
         if not (left or any(counts.values())):  # nothing to select from, so nothing is read
             return 0, False
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         return applied, applied < len(waiting)
+
+    def _is_countless(self, rule: CompiledRule) -> bool:
+        """Whether a rule has too many matches to look for, by what its members have in common."""
+        count = sum(map(join_size, joined(rule, self.store.engine.freeze())))
+        if count * len(rule.tensors) > MOST_HELD:
+            self.countless[rule.name] = count
+        return rule.name in self.countless
 
     def _apply_in_order(
         self,
@@ -420,6 +439,10 @@ class Explorer:
         for name, n in self.selection.put_off.items():
             left[base_of(name)] += n
         notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left.items() if n]
+        notes += [
+            f"rule {base_of(name)}: up to {n:,} matches are too many to look for"
+            for name, n in self.countless.items()
+        ]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         # A refinement, or the last iteration before one.

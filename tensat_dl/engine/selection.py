@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensat_dl.engine.compiled import CompiledRule, match_relation, ok_relation, old_relation, ruleset
+from tensat_dl.engine.egglog import Frozen
 from tensat_dl.engine.exploration import Applied, Estimate, Limits
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import EngineState, Store
@@ -68,7 +69,7 @@ class Selection:
         frozen = self.store.engine.freeze()
         limit = int(JOIN_SHARE * self.limits.nodes)
         for rule in rules:
-            joins = [[Table(row.args, frozen.rows_of(row.function)) for row in join] for join in rule.joins]
+            joins = joined(rule, frozen)
             count = sum(map(join_size, joins))
             if count <= limit:
                 self.store.engine.matches(ruleset("find", rule.name))
@@ -158,6 +159,11 @@ class Selection:
         thousandth of the limit."""
         room = (self.limit - size) // max(1, rule.new_nodes)
         return room if room > self.limit // 1000 else 0
+
+
+def joined(rule: CompiledRule, frozen: Frozen) -> list[list[Table]]:
+    """What each variant of a rule joins."""
+    return [[Table(row.args, frozen.rows_of(row.function)) for row in join] for join in rule.joins]
 
 
 def oldest_first(matches: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -254,3 +254,26 @@ def test_what_was_left_is_forgotten_once_it_was_tried() -> None:
     explorer.selection.limit = 100
     explorer._singles(2, [])
     assert not any("were not tried" in note for note in explorer._step(0.0, [], None, False).notes)
+
+
+#: Each of the operands can be computed in two ways after an iteration, so the list rule has 2^n matches.
+TWO_WAYS = """
+    rule list-relu { concat(relu(x[i]) for i in 0..len(x); axis = k) => relu(concat(x[..]; axis = k)) }
+    rule both-ways { relu(x) => relu(relu(x)) }
+"""
+
+
+@pytest.mark.parametrize("members", [3, 30])
+def test_matches_that_are_too_many_to_hold_are_not_looked_for(members: int) -> None:
+    program = program_of(TWO_WAYS)
+    inputs = "\n".join(f"input x{i} : f32[1, {i + 1}]" for i in range(members))
+    operands = ", ".join(f"relu(x{i})" for i in range(members))
+    graph = graph_of(f"{inputs}\n output concat({operands}; axis = 1)")
+    *_, last = Explorer(graph, program.ops, program.rules, Limits(nodes=1_000, iterations=8)).run()
+    left = [note for note in last.notes if "too many to look for" in note]
+    if members == 3:
+        assert (left, last.stop) == ([], "saturated")
+    else:
+        assert left == ["rule list-relu: up to 1,073,741,824 matches are too many to look for"]
+        assert last.stop == "nodes"
+    assert last.egraph.op.count("concat") > 1  # the oldest match was applied in the first iteration
