@@ -134,13 +134,13 @@ def _joined(
     needed: Sequence[Var],
     tag: str,
     tables: MemberTables,
-) -> tuple[list[Command], Sequence[App], Sequence[App]]:
+) -> tuple[list[Command], list[App], list[App]]:
     """The member rules of a single-pattern rule, the join over members, if it has any, and the rest of the body; one
     e-node is matched as it is."""
     if not writer.parts:
         several = len(writer.rule.source.nodes) > 1
         commands, body = matched_once(writer, query, needed, tag, tables) if several else ([], query.body)
-        return commands, (), body
+        return commands, [], [*body]
     items = [*query.checked, *query.computed]
     sorts = {v: sort for sort, v in columns}
     return member_rules(writer, query.variant, items, sorts, needed, tag, tables)
@@ -232,20 +232,18 @@ class _Stages:
             zip(self.queries, self.rows, self.columns, strict=True), first
         ):
             name = egglog_name(self.rule, i)
-            if not self.several:
-                needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
-                tag = f"{match_relation(self.name)}#{i}"
-                members, join, rest = _joined(self.writer, query, columns, needed, tag, self.tables)
-                commands += members
-                joins += [tuple(join)] if join else []
-                body = (*join, *rest)
             if self.several:
                 applied = (*self.chosen, *query.body)
                 commands.append(self._stage("apply", f"apply {name}", applied, *self._actions(rows)))
                 members, join, rest = self._members(i, query, columns)
-                commands += members
-                joins.append(tuple(join))
-                body = (*join, *rest)
+            else:
+                needed = [*map(variable, self.tensors), *(v for _, v in self.kept)]
+                tag = f"{match_relation(self.name)}#{i}"
+                members, join, rest = _joined(self.writer, query, columns, needed, tag, self.tables)
+            commands += members
+            joins += [tuple(join)] if join else []
+            body = (*join, *rest)
+            if self.several:
                 few = (app(old_relation(self.name), variable(o)) for o in self.rule.source.outputs)
                 old = f"old {match_relation(name)}"
                 commands.append(self._stage("find-old", old, (*few, *body), self.match))

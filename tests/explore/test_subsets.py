@@ -179,6 +179,25 @@ def test_groups_of_other_layers_are_not_read(monkeypatch: pytest.MonkeyPatch) ->
     assert many <= 8 * few * 1.1
 
 
+def test_members_of_one_kind_cost_the_same() -> None:
+    """The price of all members but one, for each of them, of two kinds."""
+    weights = [f"  weight w{i} : f32[64, {64 * (1 + i % 2)}]" for i in range(5)]
+    products = ", ".join(f"x @ w{i}" for i in range(5))
+    graph = graph_of("\n".join(["  input x : f32[16, 64]", *weights, f"  output {products}"]))
+    rules = rules_named("group-matmul-left")
+    explorer = Explorer(graph, library().ops, rules, Limits(nodes=1000), h100().estimate)
+    list(explorer.run())
+    view = explorer.seen
+    assert view is not None
+    (rule,) = explorer._compiled_rules("group")
+    (group,) = view.groups(rule)
+    price = explorer.merging.prices.of(rule, group, view)
+    members = group.members
+    each = [price([*members[:i], *members[i + 1 :]]) for i in range(5)]
+    assert price.without_each(members) == each
+    assert len({*each}) == 2
+
+
 HANDLES = st.integers(0, 5)
 
 
