@@ -249,8 +249,13 @@ class _Stages:
                 commands.append(self._stage("find-old", old, (*few, *body), self.match))
             commands.append(self._stage("find", name, body, self.match))
         if not self.several and not first:
-            actions = self._actions(self.rows[0])
-            commands.append(self._stage("apply", f"apply {self.name}", self.chosen, *actions))
+            actions = self.writer.actions(self.rows[0])
+            one = self._stage("apply", f"apply {self.name}", self.chosen, *self._actions(self.rows[0]))
+            gone = app("delete", self.match)
+            commands += [
+                one,
+                self._stage("apply-all", f"apply all {self.name}", (self.match,), *actions, gone),
+            ]
         return CompiledRule(
             self.rule,
             tuple(commands),
@@ -269,7 +274,7 @@ class _Stages:
             relation(self.match.function, *("T" for _ in self.tensors), *(s for s, _ in self.kept)),
             relation(ok_relation(self.name), *("i64" for _ in self.tensors)),
             *(new_ruleset(ruleset(phase, self.name)) for phase in ("find", "apply")),
-            *(self._old() if self.several else ()),
+            *(self._old() if self.several else (new_ruleset(ruleset("apply-all", self.name)),)),
         ]
 
     def _stage(self, phase: str, name: str, body: tuple[App, ...], *actions: App) -> EgglogRule:

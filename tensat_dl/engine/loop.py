@@ -53,6 +53,9 @@ REFINING_SHARE = 0.1
 #: Matches of more tensors than this, all together, are not looked for: the engine would hold them all. Where each
 #: member of a long list can be computed in two ways, there are 2^n of them.
 MOST_HELD = 50_000_000
+#: The share of the room that is left that a rule may fill by e-nodes that were read some time ago: e-classes have
+#: merged since.
+SURELY = 0.5
 
 
 @dataclass
@@ -236,8 +239,8 @@ class Explorer:
             self.countless.pop(rule.name, None)
             may_add = self._may_add(rule, nodes)
             if nodes + may_add > self.selection.limit:
-                applied, full = self._selected(rule, may_add // max(1, rule.new_nodes), left, stats)
-                changed, nodes = changed or applied > 0, self.selection.nodes()
+                new, full = self._selected(rule, may_add // max(1, rule.new_nodes), left, nodes, stats)
+                changed, nodes = changed or new, self.selection.nodes()
                 if full:
                     return True, "nodes"
                 continue
@@ -272,41 +275,70 @@ class Explorer:
         return changed, None
 
     def _may_add(self, rule: CompiledRule, size: int) -> int:
-        """How many e-nodes a single-pattern rule may add to an e-graph of this size, by what was last read of it."""
+        """How many e-nodes a single-pattern rule may add to an e-graph of this size. E-nodes are read again if there
+        may be too little room by what was last read of them."""
         patterns = rule.rule.source.nodes
         room = self.selection.limit - size
         # A few new e-nodes may double the ways to compute each operand of a long list.
         long = len(patterns) << len(patterns) > MOST_HELD
         grown = size - self.read > max(room // 20, self.limits.nodes // 100)
-        if grown or (long and self.unchanged is None):
+        if long and self.unchanged is None:
             self._freeze()
-        most = 1
-        for n in patterns:
-            alike = self.alike.get((n.op, len(n.args)))
-            if alike is None:
-                return 0
-            root = n.result in rule.rule.source.outputs
-            most *= len(alike.nodes) if root else alike.widest
-            most *= 2 if n.result in rule.either else 1
+        elif grown:
+            most = self._widest_product(rule) * rule.new_nodes
+            if most <= room * SURELY:
+                return most
+            self._freeze()
+        most = self._widest_product(rule)
         if most * rule.new_nodes > room:
-            most = most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name]
-        return max(0, most) * rule.new_nodes
+            most = max(0, most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name])
+        return most * rule.new_nodes
 
-    def _selected(self, rule: CompiledRule, most: int, left: int, stats: list[RuleStats]) -> tuple[int, bool]:
-        """Applies a rule, which has at most so many matches, to as many as there is room for: to how many, and
-        whether that leaves some."""
+    def _widest_product(self, rule: CompiledRule) -> int:
+        """The most matches of a single-pattern rule: as if each e-node that its root matches had operands with the
+        most e-nodes of an e-class, and as if e-nodes that were not read yet were all in that e-class."""
+        most = 1
+        for n in rule.rule.source.nodes:
+            alike = self.alike.get((n.op, len(n.args)))
+            count = self.selection.count(n.op, len(n.args))
+            read, widest = (0, 0) if alike is None else (len(alike.nodes), alike.widest)
+            most *= count if n.result in rule.rule.source.outputs else widest + max(0, count - read)
+            most *= 2 if n.result in rule.either else 1
+        return most
+
+    def _selected(
+        self, rule: CompiledRule, most: int, left: int, size: int, stats: list[RuleStats]
+    ) -> tuple[bool, bool]:
+        """Applies a rule, which has at most so many matches, to as many as there is room for in an e-graph of this
+        size: whether that changed anything, and whether it leaves some."""
         started = time.perf_counter()
         staged = self._compiled(rule.rule, filtered=True)
         assert staged is not None, rule.name
         self.store.engine.run(*staged.prepare)
         if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
-            return 0, False
+            return False, False
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
-        if not (left or any(counts.values())):  # nothing to select from, so nothing is read
-            return 0, False
+        count = left + sum(counts.values())
+        if not count:
+            return False, False
+        if size + count * staged.new_nodes <= self.selection.limit:  # nothing to select, so nothing is read
+            return self._apply_all(staged, count, size, stats, started), False
         waiting = self.selection.matches(staged, self._again())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
-        return applied, applied < len(waiting)
+        return applied > 0, applied < len(waiting)
+
+    def _apply_all(
+        self, rule: CompiledRule, count: int, before: int, stats: list[RuleStats], started: float
+    ) -> bool:
+        """Applies a rule to the matches that it has found, so many; whether that changed anything."""
+        _, updated = self.store.engine.matches(ruleset("apply-all", rule.name))
+        after = before
+        if updated:
+            self.unchanged, after = None, self.selection.nodes()
+            self._built(rule.rule)
+        seconds = time.perf_counter() - started
+        stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
+        return updated
 
     def _is_countless(self, rule: CompiledRule) -> bool:
         """Whether a rule has too many matches to look for, by what its members have in common."""

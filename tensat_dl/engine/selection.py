@@ -44,6 +44,9 @@ class Selection:
     put_off: dict[str, int] = field(default_factory=dict)  #: matches by rule that are not tried yet
     limit: int = 0  #: of e-nodes
     restricted: dict[str, str] = field(default_factory=dict)  #: rules that are not run on everything, and why
+    _counts: dict[tuple[str, int], int] = field(
+        default_factory=dict
+    )  #: e-nodes by operator and number of operands
 
     def __post_init__(self) -> None:
         self.limit = self.limits.nodes
@@ -56,8 +59,15 @@ class Selection:
     def nodes(self) -> int:
         """E-nodes in the engine."""
         (sizes,) = self.store.engine.run(app("print-size"))
-        names = {c.name for c in self.store.program.schema.constructors()}
-        return sum(n for name, n in sizes.sizes if name in names)
+        rows = dict(sizes.sizes)
+        self._counts = {
+            (c.op, c.arity): rows.get(c.name, 0) for c in self.store.program.schema.constructors()
+        }
+        return sum(self._counts.values())
+
+    def count(self, op: str, arity: int) -> int:
+        """E-nodes of an operator with so many operands, when `nodes` was last asked for."""
+        return self._counts.get((op, arity), 0)
 
     def find(self, rules: Sequence[CompiledRule], handles: dict[Any, int]) -> None:
         """Finds the matches of multi-pattern rules. A join with too many, as counted before, runs on older e-classes

@@ -94,6 +94,39 @@ graph g {
     assert len(readings) == 2, "the input and what was applied"
 
 
+def test_nothing_is_read_where_all_matches_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There might be too many matches; those that are found are few. What they bring is matched in its turn."""
+    program = program_of(
+        """rule r { exp(tanh(x)) => relu(tanh(x)) }
+rule after { sigmoid(x) => tanh(x) }
+graph g {
+  input x : f32[8]
+  input y : f32[7]
+  output exp(tanh(x)), exp(sigmoid(y))
+}"""
+    )
+    graph = graph_in(program)
+    plain = list(Explorer(graph, program.ops, program.rules, Limits(nodes=50)).run())
+    readings: list[int] = []
+    freeze = Explorer._freeze
+
+    def reading(self: Explorer) -> EngineState:
+        readings.append(self.read)
+        return freeze(self)
+
+    monkeypatch.setattr(Explorer, "_freeze", reading)
+    monkeypatch.setattr(Explorer, "_may_add", lambda _, rule, size: 100 if rule.name == "r" else 0)
+    steps = list(Explorer(graph, program.ops, program.rules, Limits(nodes=50)).run())
+    assert steps[-1].stop == "saturated"
+    one, other = steps[-1].egraph, plain[-1].egraph
+    assert (one.op, one.attrs, one.origin, one.types) == (other.op, other.attrs, other.origin, other.types)
+    assert [one.operands_of(n) for n in range(one.num_nodes)] == [
+        other.operands_of(n) for n in range(other.num_nodes)
+    ]
+    assert [[s.applied for s in step.iteration.rules] for step in steps] == [[], [1, 1], [1], []]
+    assert len(readings) == 3, "once for the input and for each iteration that changed something"
+
+
 def test_the_matches_of_a_pattern_are_counted_through_e_classes() -> None:
     (rule,) = [r for r in program_of("rule r { ewadd(relu(x), relu(y)) => relu(x) }").rules if r.name == "r"]
     nodes = by_operator(
