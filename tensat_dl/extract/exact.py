@@ -18,7 +18,17 @@ from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.problem import Choice, Problem
-from tensat_dl.extract.reduce import Reduced, fixed, forced_bound, pieces, reduce, shape, transferred
+from tensat_dl.extract.reduce import (
+    Reduced,
+    contract,
+    fixed,
+    forced_at_sight,
+    forced_bound,
+    pieces,
+    reduce,
+    shape,
+    transferred,
+)
 from tensat_dl.extract.relaxation import Relaxed
 from tensat_dl.extract.small_parts import follow, narrow, search
 
@@ -50,6 +60,10 @@ _LAST_EFFORT = 0.5
 #: of many small ones would take longer than to solve them.
 _TOLD = 0.05
 
+#: A problem is cut into pieces before anything else if pieces of different shapes have at most this share of its
+#: e-nodes: a graph of repeated blocks.
+_REPETITIVE = 0.5
+
 #: The relaxation is solved again after a reduction to less than this share of the e-nodes.
 _SHRINK = 0.8
 
@@ -69,6 +83,14 @@ def improve(
     a larger problem.
     """
     best.stage = "reduction"
+    apart = forced_at_sight(contract(problem, frozenset()))
+    parts, settled = pieces(apart)
+    if _repetitive(parts, preferred):  # reducing one of each is far less work
+        best.prove(apart.bound)
+        _Improvement(apart.problem, best, preferred, budget, searching).solve_apart(
+            apart, parts, settled, loops
+        )
+        return
     reduced = reduce(problem, best.cost, preferred)
     if reduced is None:
         best.prove(best.cost)
@@ -255,6 +277,12 @@ class _Improvement:
         self.best.stage = "program"
         with self.budget.share(effort) as share:
             solve_mip(cutting.separator, cutting.tight, self.best, share)
+
+
+def _repetitive(parts: Sequence[Problem], preferred: frozenset[int]) -> bool:
+    """Whether most e-nodes are in pieces of which there are others of the same shape."""
+    different = {shape(part, preferred): part.num_nodes for part in parts}
+    return sum(different.values()) <= _REPETITIVE * sum(part.num_nodes for part in parts)
 
 
 def _shrunk(rest: Reduced, reduced: Reduced) -> bool:

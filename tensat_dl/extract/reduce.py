@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from math import inf
 
 from tensat_dl.extract.extraction import TOLERANCE
 from tensat_dl.extract.greedy import settle
@@ -44,7 +43,7 @@ class Reduced:
     """A problem that further reduction would change little, with its forced classes and bound."""
 
     problem: Problem
-    marks: Landmarks | None  #: None for a problem that is too large for them
+    marks: Landmarks | None  #: None if there are none yet, or the problem is too large for them
     forced: frozenset[int]  #: classes in every derivation of the roots
     bound: float  #: the cheapest e-nodes of all forced classes: no derivation costs less
 
@@ -60,7 +59,8 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
     if len(problem.nodes) > LARGEST:
         problem = thinned(problem, preferred)
     if len(problem.nodes) > LARGEST:
-        return _large(problem, cutoff)
+        large = forced_at_sight(problem)
+        return None if large.bound >= cutoff else large
     while True:
         marks = landmarks(problem)
         forced = marks.of_kids(problem.roots)
@@ -116,8 +116,8 @@ def _cheapest(problem: Problem, candidates: tuple[int, ...], preferred: frozense
     return sorted(n for n, _ in winners)
 
 
-def _large(problem: Problem, cutoff: float) -> Reduced | None:
-    """A problem whose forced classes are those that are easily seen to be: the roots, and what all candidates of a
+def forced_at_sight(problem: Problem) -> Reduced:
+    """The problem, with those forced classes that are easily seen to be: the roots, and what all candidates of a
     forced class have as a child."""
     forced: set[int] = set()
     stack = list(problem.roots)
@@ -128,7 +128,7 @@ def _large(problem: Problem, cutoff: float) -> Reduced | None:
             first, *others = (problem.kids[n] for n in problem.nodes[c])
             stack += set(first).intersection(*others)
     base = sum(min(problem.cost[n] for n in problem.nodes[c]) for c in forced)
-    return None if base >= cutoff else Reduced(problem, None, frozenset(forced), base)
+    return Reduced(problem, None, frozenset(forced), base)
 
 
 def forced_bound(problem: Problem) -> float:
@@ -136,8 +136,7 @@ def forced_bound(problem: Problem) -> float:
     if len(problem.nodes) > LARGEST:
         problem = thinned(problem)
     if len(problem.nodes) > LARGEST:
-        found = _large(problem, inf)
-        return 0.0 if found is None else found.bound
+        return forced_at_sight(problem).bound
     marks = landmarks(problem)
     forced = marks.of_kids(problem.roots)
     return sum(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 
 import numpy as np
@@ -100,10 +100,11 @@ def tangled_egraph(rng: random.Random, classes: int) -> EGraph:
     return egraph(specs, rng.sample(range(classes), min(3, classes)))
 
 
-def stacked_egraph(rng: random.Random, count: int, classes: int) -> EGraph:
-    """Tangles like those of `tangled_egraph`, each on a class that needs all classes of the one below."""
+def stacked_egraph(rngs: Iterable[random.Random], classes: int) -> EGraph:
+    """Tangles like those of `tangled_egraph`, one for each generator, each on a class that needs all classes of the
+    tangle below."""
     specs: list[list[Spec]] = [[(0.0, [])]]
-    for _ in range(count):
+    for rng in rngs:
         below, start = len(specs) - 1, len(specs)
         for _ in range(classes):
             cheap = (rng.choice((0, 1, 2)), rng.sample(range(start, start + classes), rng.randint(1, 2)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import exact
 from tensat_dl.extract.api import extract
-from tensat_dl.extract.problem import from_egraph
-from tensat_dl.extract.reduce import pieces, reduce, shape, transferred
+from tensat_dl.extract.problem import Problem, from_egraph
+from tensat_dl.extract.reduce import Reduced, pieces, reduce, shape, transferred
 from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
 
 
@@ -46,7 +47,7 @@ def test_classes_that_could_be_derived_from_each_other_are_one_piece() -> None:
 def test_tangles_on_one_another_fall_apart() -> None:
     fell = 0
     for seed in range(40):
-        graph = stacked_egraph(random.Random(seed), 2, 5)
+        graph = stacked_egraph([random.Random(seed)] * 2, 5)
         reduced = reduce(from_egraph(graph), float("inf"))
         fell += reduced is not None and len(pieces(reduced)[0]) > 1
         assert extract(graph).cost == brute_force(graph)
@@ -82,6 +83,36 @@ def test_equal_blocks_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.status, found.cost) == ("optimal", 6.0 * count)
         counts.append(len(solved))
     assert counts[0] == counts[1] > 0
+
+
+def test_equal_tangles_are_reduced_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tangles(count: int) -> EGraph:
+        return stacked_egraph([random.Random(1) for _ in range(count)], 5)
+
+    sizes = []
+    original = exact.reduce
+
+    def counted(problem: Problem, *args: Any) -> Reduced | None:
+        sizes.append(problem.num_nodes)
+        return original(problem, *args)
+
+    monkeypatch.setattr(exact, "reduce", counted)
+    found = extract(tangles(50))
+    assert (found.status, found.cost) == ("optimal", 50 * extract(tangles(1)).cost)
+    assert 0 < max(sizes) <= tangles(1).num_nodes
+
+
+def test_equal_tangles_are_solved_as_if_they_were_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = []
+    for seed in range(40):
+        graph = stacked_egraph([random.Random(seed) for _ in range(3)], 5)
+        found = extract(graph)
+        with monkeypatch.context() as patch:
+            patch.setattr(exact, "_repetitive", lambda parts, preferred: False)
+            whole = extract(graph)
+        assert (found.cost, found.status) == (whole.cost, "optimal") == (brute_force(graph), whole.status)
+        cut.append(found.work < whole.work)
+    assert any(cut)
 
 
 def test_a_piece_has_only_what_is_its_own() -> None:

@@ -228,7 +228,7 @@ def test_every_stage_ran(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda _, done: {"cuts": done["result"] == SCIP_RESULT.SEPARATED},
     )
     agree(tangled(range(400)))
-    agree(stacked_egraph(random.Random(seed), 2, 5) for seed in range(50))
+    agree(stacked_egraph([random.Random(seed)] * 2, 5) for seed in range(50))
     for seed in range(60):
         solve(layered_egraph(seed, 45, back=0.3))
     for counts, what, least in [
