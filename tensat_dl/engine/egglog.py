@@ -49,6 +49,15 @@ class Engine:
         self._bindings = bindings()
         self._egraph: EGraph = self._bindings.EGraph()
         self._cleared: set[str] = set()  #: the tables that `clear` has a rule for
+        #: From values of primitive sorts, which stay the same for as long as the engine, to Python's.
+        self._decoders = {
+            "i64": _remembered(self._egraph.value_to_i64),
+            "f64": _remembered(self._egraph.value_to_f64),
+            "String": _remembered(lambda v: self._egraph.value_to_string(v).translate(_UNESCAPE)),
+            "Ints": _remembered(
+                lambda v: tuple(map(self._egraph.value_to_i64, self._egraph.value_to_vec(v)))
+            ),
+        }
         self.run(new_ruleset("clear"))
 
     def close(self) -> None:
@@ -105,34 +114,29 @@ class Engine:
         self.run(run_once("clear"))
 
     def freeze(self) -> Frozen:
-        return Frozen(self._egraph)
+        return Frozen(self._egraph.freeze().functions, self._decoders)
+
+
+def _remembered(decode: Any) -> Any:
+    """A function that decodes each value once."""
+    known: dict[Any, Any] = {}
+
+    def look_up(value: Any) -> Any:
+        found = known.get(value)
+        if found is None:
+            found = known[value] = decode(value)
+        return found
+
+    return look_up
 
 
 class Frozen:
     """The rows of all functions at one moment. Values of sort T are hashable and equal if they are one e-class."""
 
-    def __init__(self, egraph: EGraph) -> None:
-        self._egraph = egraph
-        self._functions = egraph.freeze().functions
+    def __init__(self, functions: Mapping[str, Any], decoders: Mapping[str, Any]) -> None:
+        self._functions = functions
+        self._decoders = decoders
         self.named: dict[int, Any] = {}  #: e-classes by the handles that they have got since
-        self._decoders = {
-            "i64": self._memo(egraph.value_to_i64),
-            "f64": self._memo(egraph.value_to_f64),
-            "String": self._memo(lambda v: egraph.value_to_string(v).translate(_UNESCAPE)),
-            "Ints": self._memo(lambda v: tuple(map(egraph.value_to_i64, egraph.value_to_vec(v)))),
-        }
-
-    @staticmethod
-    def _memo(decode: Any) -> Any:
-        known: dict[Any, Any] = {}
-
-        def look_up(value: Any) -> Any:
-            found = known.get(value)
-            if found is None:
-                found = known[value] = decode(value)
-            return found
-
-        return look_up
 
     def decoder(self, sort: str) -> Any:
         """A function from a value of a primitive sort to its Python value."""

@@ -40,10 +40,14 @@ class View:
             return ((handles[r.inputs[0]], r.output) for r in frozen.rows(function) if r.inputs[0] in handles)
 
         decode = frozen.decoder("Ints")
+        types: dict[tuple[int, ...], TensorType] = {}
         for handle, value in known("type_of"):
             vector = decode(value)
             if vector[0] >= 0:
-                self.types[handle] = TensorType(DTYPES[vector[0]], vector[1:])
+                found = types.get(vector)
+                if found is None:
+                    found = types[vector] = TensorType(DTYPES[vector[0]], vector[1:])
+                self.types[handle] = found
         self.weights, self.varying, self.merged, self.starts = (
             {handle for handle, _ in known(relation)}
             for relation in ("weights_only", "varying", "merged", "start")

@@ -420,8 +420,12 @@ class Explorer:
             return
         self.unchanged = None
         types = {**view.types, **dict(facts.types)}
-        for handle, op, _, children, _ in facts.nodes:
-            self.program.loaded(op, [types[c].rank for c in children], types[handle].rank)
+        self.program.loaded(
+            {
+                (op, tuple([types[c].rank for c in children]), types[h].rank)
+                for h, op, _, children, _ in facts.nodes
+            }
+        )
         self.store.engine.run(*self.program.new_types())
         self.store.load_types(facts.types)
         self.store.load_nodes(facts.nodes, run=False)

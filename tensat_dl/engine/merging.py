@@ -14,7 +14,7 @@ from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import Store
 from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.subsets import Merge, Merges, Prices, Refinement, savings, shares
-from tensat_dl.engine.targets import Additions, Target, plan
+from tensat_dl.engine.targets import Additions, Target
 from tensat_dl.ops.table import OpTable
 from tensat_dl.rewrite.groups import Member
 
@@ -80,7 +80,7 @@ class Merging:
                 attrs = map(repr, group.attrs.values())
                 key = (rule.name, (*group.shared.values(), *operands, *attrs))
                 if key not in self.selection.applied:
-                    target = plan(rule, group, view)
+                    target = self.prices.plans.target(rule, group, view)
                     if target is not None:
                         yield key, target
 

@@ -6,6 +6,7 @@ operators, attributes and the handles of children, so that whatever is sorted by
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -75,6 +76,8 @@ class Store:
         #: Handles of the input program's nodes that are computed from weights.
         self._weights: set[int] = set()
         self._loaded = False  #: whether a graph was
+        #: By constructor the attributes that its columns stand for.
+        self._attrs: defaultdict[str, dict[tuple[Any, ...], Attrs]] = defaultdict(dict)
         engine.run(*program.header(), *program.new_constructors())
 
     def clear(self) -> None:
@@ -155,7 +158,7 @@ class Store:
         for constructor in self.program.schema.constructors():
             width = len(constructor.columns)
             decoders = [frozen.decoder(c.sort) for c in constructor.columns]
-            memo: dict[tuple[Any, ...], Attrs] = {}
+            memo = self._attrs[constructor.name]
             for row in frozen.rows(constructor.name):
                 inputs = tuple(row.inputs)
                 key = inputs[:width]

@@ -168,9 +168,9 @@ class EgglogProgram:
             self._add_forms(built_forms(one, self.schema.ops, [state.variants[i] for i in new]))
         return self.new_types()
 
-    def loaded(self, op: str, operands: Sequence[int], result: int) -> None:
-        """Takes note of an e-node that is loaded, by the ranks of its operands and of its result."""
-        self._add_forms([form_of(self.schema.ops[op], operands, result)])
+    def loaded(self, nodes: Iterable[tuple[str, Sequence[int], int]]) -> None:
+        """Takes note of e-nodes that are loaded, by operator, ranks of operands and rank of the result."""
+        self._add_forms(form_of(self.schema.ops[op], operands, result) for op, operands, result in nodes)
 
     def current(self) -> list[CompiledRule]:
         """The rules that are compiled, in order."""

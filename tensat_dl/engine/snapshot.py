@@ -51,14 +51,16 @@ def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tupl
     keyed.sort()
     order = [rows[k[-1]] for k in keyed]
     weights = {handles[c] for c in (row.inputs[0] for row in frozen.rows("weights_only")) if c in handles}
-    # of merged e-classes, too
-    canonical = {h: number[own] for h, c in frozen.by_handle() if (own := handles.get(c, -1)) in number}
-    known = {canonical.get(i, number.get(i, -1)) for i in range(len(graph.nodes))}
+    canonical = {i: number[i] for i in range(len(graph.nodes)) if i in number}
+    if len(canonical) < len(graph.nodes):  # some were merged with older ones
+        classes_of = ((h, handles.get(c, -1)) for h, c in frozen.by_handle() if h < len(graph.nodes))
+        canonical |= {h: number[own] for h, own in classes_of if own in number}
+    known = set(canonical.values())
     position = {k[:4]: i for i, k in enumerate(keyed) if k[0] in known}
     source = []
     for i, node in enumerate(graph.nodes):
         kids = tuple(canonical.get(j, -1) for j in node.inputs)
-        own = canonical.get(i, number.get(i, -1))
+        own = canonical.get(i, -1)
         source.append(position.get((own, node.op, repr(node.attrs), kids), -1))
     several = {
         canonical[i]: n.types for i, n in enumerate(graph.nodes) if len(n.types) > 1 and i in canonical

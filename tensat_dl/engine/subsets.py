@@ -21,7 +21,7 @@ from tensat_dl.core.graph import TensorType
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Estimate, Feedback
 from tensat_dl.engine.groups import View
-from tensat_dl.engine.targets import plan
+from tensat_dl.engine.targets import Plans
 from tensat_dl.rewrite.groups import Group, Member
 
 #: Members of which all subsets are weighed: a group of n has 2^n.
@@ -37,8 +37,10 @@ class Prices:
     """Prices the subsets of groups. A price depends on types and on which tensors are weights, and is remembered."""
 
     estimate: Estimate | None
+    plans: Plans = field(default_factory=Plans)
     known: dict[tuple[Any, ...], float] = field(default_factory=dict)
     kinds: dict[tuple[Any, ...], int] = field(default_factory=dict)  #: of members, numbered
+    savings: dict[tuple[Any, ...], tuple[float, ...]] = field(default_factory=dict)  #: see `Price.savings`
 
     def of(self, compiled: CompiledRule, group: Group, view: View) -> Price:
         return Price(self, compiled, group, view)
@@ -49,7 +51,8 @@ class Price:
     apply to them. Without estimates every merge costs as much as one member."""
 
     def __init__(self, prices: Prices, compiled: CompiledRule, group: Group, view: View) -> None:
-        self._known, self._estimate = prices.known, prices.estimate
+        self._known, self._estimate, self._plans = prices.known, prices.estimate, prices.plans
+        self._savings = prices.savings
         self._compiled, self._group, self._view = compiled, group, view
         self._shared = repr(group.attrs), *(self._seen(h) for h in group.shared.values())
         self._kinds = {
@@ -69,9 +72,21 @@ class Price:
             return sum(self._view.cost(members[0][o], ops, self._estimate) for o in rule.member_outputs)
         key = (self._compiled.name, self._shared, *sorted(self._kinds[m] for m in members))
         if key not in self._known:
-            target = plan(self._compiled, self._group.of(members), self._view)
+            target = self._plans.target(self._compiled, self._group.of(members), self._view)
             self._known[key] = inf if target is None else target.cost(self._estimate)
         return self._known[key]
+
+    def savings(self, members: Sequence[Member]) -> tuple[float, ...]:
+        """The most that a merge with each of these is estimated to save; 0 for those that no merge saves anything
+        with. Members of the same kinds that cost the same, of which repeated blocks have many, are looked at once."""
+        kinds, alone = zip(*((self._kinds[m], self([m])) for m in members), strict=True)
+        key = (self._compiled.name, self._shared, kinds, alone)
+        if key not in self._savings:
+            most = dict.fromkeys(members, 0.0)
+            for chosen, saved in indivisible(members, self):
+                most |= {m: max(most[m], saved) for m in chosen}
+            self._savings[key] = tuple(most.values())
+        return self._savings[key]
 
     def without_each(self, members: Sequence[Member]) -> list[float]:
         """The prices of all members but one, for each of them. Members of one kind have the same price."""
@@ -106,12 +121,11 @@ def savings(compiled: CompiledRule, group: Group, price: Price) -> dict[int, flo
     merge saves anything with, nothing. Infinite for many members."""
     outputs = compiled.rule.member_outputs
     found: dict[int, float] = {}
-    if len(group.members) > FEW:
-        return {m[o]: inf for m in group.members for o in outputs}
-    for members, saved in indivisible(group.members, price):
-        for m in members:
-            for o in outputs:
-                found[m[o]] = max(found.get(m[o], 0.0), saved)
+    many = len(group.members) > FEW
+    most = [inf] * len(group.members) if many else price.savings(group.members)
+    for m, saved in zip(group.members, most, strict=True):
+        for o in outputs if saved else ():
+            found[m[o]] = max(found.get(m[o], 0.0), saved)
     return found
 
 

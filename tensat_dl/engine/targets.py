@@ -6,7 +6,7 @@ A target is planned first, as operators by name, and then either priced or put i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import fsum
 
@@ -54,13 +54,25 @@ class Target:
         return fsum(estimate(o.op, o.attrs, o.inputs, o.type) for o in self.operators if not o.constant)
 
 
-def plan(compiled: CompiledRule, group: Group, view: View) -> Target | None:
-    """The target for a group; None if the rule does not apply to the whole group."""
-    variant = view.checks.target(compiled.rule, group, view)
-    if variant is None:
-        return None
-    rule = view.checks.instance(compiled.rule, len(group.members))
-    return target_of(rule, group.names, variant, view, view.checks.ops, nested=True)
+@dataclass(frozen=True)
+class Plans:
+    """Plans the targets of groups. Groups whose tensors are of the same kinds, of which repeated blocks have many,
+    have the same target for other tensors."""
+
+    #: By the id of their typed target, which is shared and kept.
+    known: dict[int, tuple[Variant, Target]] = field(default_factory=dict)
+
+    def target(self, compiled: CompiledRule, group: Group, view: View) -> Target | None:
+        """The target for a group; None if the rule does not apply to the whole group."""
+        variant = view.checks.target(compiled.rule, group, view)
+        if variant is None:
+            return None
+        found = self.known.get(id(variant))
+        if found is None:
+            rule = view.checks.instance(compiled.rule, len(group.members))
+            target = target_of(rule, group.names, variant, view, view.checks.ops, nested=True)
+            found = self.known[id(variant)] = variant, target
+        return replace(found[1], names=group.names)
 
 
 def target_of(

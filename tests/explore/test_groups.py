@@ -230,7 +230,7 @@ def test_all_siblings_of_a_model_are_merged_in_one_iteration(model: str, ways: i
 def test_what_has_no_target_was_not_applied(fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to the statistics nor to whoever asks how a graph came about."""
     if not fits:
-        monkeypatch.setattr("tensat_dl.engine.merging.plan", lambda *_: None)
+        monkeypatch.setattr("tensat_dl.engine.targets.Plans.target", lambda *_: None)
     explorer = Explorer(
         siblings("group-matmul-left", 2), library().ops, rules_named("group-matmul-left"), Limits()
     )

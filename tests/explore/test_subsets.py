@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -11,12 +12,16 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.core.progress import Progress
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
+from tensat_dl.engine import targets
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Feedback, Limits
+from tensat_dl.engine.groups import View
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.merging import REFINED
-from tensat_dl.engine.subsets import Merge, Merges
+from tensat_dl.engine.subsets import Merge, Merges, Price, Prices, savings
+from tensat_dl.engine.targets import Target
 from tensat_dl.rewrite.groups import Group, Member
 from tensat_dl.run.rounds import one_round
 from tensat_dl.run.search import Found, Setup
@@ -196,6 +201,65 @@ def test_members_of_one_kind_cost_the_same() -> None:
     each = [price([*members[:i], *members[i + 1 :]]) for i in range(5)]
     assert price.without_each(members) == each
     assert len({*each}) == 2
+
+
+def test_equal_layers_are_planned_and_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same targets and savings as if each were by itself."""
+    lines = [f"  weight {w}{i} : f32[64, 64]" for i in range(4) for w in "abc"]
+    lines += [f"  x{i + 1} = (x{i} @ a{i}) * (x{i} @ b{i}) * (x{i} @ c{i})" for i in range(4)]
+    lines += ["  weight a : f32[64, 64]", "  weight b : f32[64, 32]"]
+    graph = graph_of("\n".join(["  input x0 : f32[16, 64]", *lines, "  output x4, x4 @ a, x4 @ b"]))
+    planned: list[str] = []
+    plan = targets.target_of
+
+    def counted(rule: RewriteRule, *args: Any, **kwargs: Any) -> Target:
+        planned.append(rule.name)
+        return plan(rule, *args, **kwargs)
+
+    monkeypatch.setattr(targets, "target_of", counted)
+    explorer = Explorer(graph, library().ops, rules_named("group-matmul-left"), Limits(), h100().estimate)
+    list(explorer.run())
+    view = explorer.seen
+    assert view is not None
+    (rule,) = explorer._compiled_rules("group")
+    groups = view.groups(rule)
+    assert sorted(len(g.members) for g in groups) == [2, 3, 3, 3, 3]
+    prices = explorer.merging.prices
+    assert len(planned) == len(prices.plans.known) == 3, "of two, of three, and of two of these"
+    for group in groups:
+        fresh = Prices(prices.estimate)
+        assert prices.plans.target(rule, group, view) == fresh.plans.target(rule, group, view)
+        assert savings(rule, group, prices.of(rule, group, view)) == savings(
+            rule, group, fresh.of(rule, group, view)
+        )
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=2, max_size=4), min_size=2, max_size=4))
+def test_savings_of_groups_that_were_seen_before(groups: list[list[float]]) -> None:
+    """Members of one kind may cost different amounts alone: their savings differ, too."""
+    compiled = cast(CompiledRule, SimpleNamespace(name="r", rule=SimpleNamespace(member_outputs=["y"])))
+    costs = [c for group in groups for c in group]
+
+    class Fixed(Price):
+        """A merge costs 2, however many members it has."""
+
+        def __call__(self, members: Sequence[Member]) -> float:
+            return costs[members[0]["y"]] if len(members) == 1 else 2.0
+
+    types = dict.fromkeys(range(len(costs)), TensorType("f32", (8,)))
+    view = cast(View, SimpleNamespace(types=types, weights=frozenset()))
+    prices, first = Prices(None), 0
+    for group in groups:
+        members = [Member((("y", first + i),)) for i in range(len(group))]
+        first += len(group)
+        whole = Group({}, {}, members)
+        known, alone = (
+            savings(compiled, whole, Fixed(p, compiled, whole, view)) for p in (prices, Prices(None))
+        )
+        assert known == alone
+        total = sum(group)
+        assert max(known.values(), default=0.0) == max(0.0, total - 2.0)
 
 
 HANDLES = st.integers(0, 5)
