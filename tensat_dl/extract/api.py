@@ -12,7 +12,7 @@ from tensat_dl.extract.exact import improve
 from tensat_dl.extract.extraction import TOLERANCE, Extraction, ExtractionError, Progress, check, check_method
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.ilp import ILP_METHODS, solve_ilp
-from tensat_dl.extract.incumbent import Incumbent, first_incumbent, source_nodes
+from tensat_dl.extract.incumbent import Incumbent, first_incumbent, offer_greedy, source_nodes
 from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
@@ -127,8 +127,9 @@ def _solve(
     if method == "exact":
         if early:
             _start_early(early, problem, best, preferred, budget)
-        improve(problem, best, preferred, budget)
+        improve(problem, best, preferred, budget, greedily=True)
     elif method in ILP_METHODS:
+        offer_greedy(best, preferred)
         best.stage = "program"
         solve_ilp(problem, method, best, budget)
     else:

@@ -14,7 +14,7 @@ from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.descent import descend
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy, extended
-from tensat_dl.extract.incumbent import Incumbent
+from tensat_dl.extract.incumbent import Incumbent, offer_greedy
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
 from tensat_dl.extract.problem import Choice, Problem
@@ -75,22 +75,25 @@ def improve(
     budget: Budget,
     searching: bool = True,
     loops: Sequence[Loop] = (),
+    greedily: bool = False,
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
     With ``searching``, a large problem that the relaxation leaves open is also searched for better choices, in turn
     with the integer program: this function solves small parts of it. ``loops`` are the loops of cuts that mattered in
-    a larger problem.
+    a larger problem. With ``greedily``, the incumbent is at least as cheap as what greedy extraction finds.
     """
     best.stage = "reduction"
     apart = forced_at_sight(contract(problem, frozenset()))
     parts, settled = pieces(apart)
-    if _repetitive(parts, preferred):  # reducing one of each is far less work
+    alike = shapes(parts, preferred)
+    if _repetitive(parts, alike):  # solving one of each is far less work
         best.prove(apart.bound)
-        _Improvement(apart.problem, best, preferred, budget, searching).solve_apart(
-            apart, parts, settled, loops
-        )
+        whole = _Improvement(apart.problem, best, preferred, budget, searching)
+        whole.solve_apart(apart, parts, settled, alike, loops)
         return
+    if greedily:
+        offer_greedy(best, preferred)
     reduced = reduce(problem, best.cost, preferred)
     if reduced is None:
         best.prove(best.cost)
@@ -129,25 +132,28 @@ class _Improvement:
                 return
             parts, settled = pieces(reduced)
             if len(parts) > 1:
-                self.solve_apart(reduced, parts, settled, loops)
+                self.solve_apart(reduced, parts, settled, shapes(parts, self.preferred), loops)
                 return
             if reduced.marks is None:  # its relaxation would take too long
                 return
             reduced, loops = self.solve_whole(reduced, loops)
 
     def solve_apart(
-        self, reduced: Reduced, parts: list[Problem], settled: Choice, loops: Sequence[Loop]
+        self,
+        reduced: Reduced,
+        parts: Sequence[Problem],
+        settled: Choice,
+        alike: Sequence[int],
+        loops: Sequence[Loop],
     ) -> None:
         """Solves the pieces one by one and offers their union.
 
-        Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
+        Pieces that are ``alike``, of which graphs of repeated blocks have many, are solved once.
         """
         best, problem = self.best, reduced.problem
         best.stage = "pieces"
         settled_cost = fsum(problem.cost[n] for n in settled.values())
-        first: dict[Hashable, int] = {}  # of each shape the first piece
-        alike = [first.setdefault(shape(part, self.preferred), i) for i, part in enumerate(parts)]
-        answers = {i: Incumbent(parts[i]) for i in first.values()}
+        answers = {i: Incumbent(parts[i]) for i in alike}
         for answer in answers.values():
             part = answer.problem
             answer.offer(dag_greedy(part, self.preferred))
@@ -279,10 +285,16 @@ class _Improvement:
             solve_mip(cutting.separator, cutting.tight, self.best, share)
 
 
-def _repetitive(parts: Sequence[Problem], preferred: frozenset[int]) -> bool:
+def shapes(parts: Sequence[Problem], preferred: frozenset[int]) -> list[int]:
+    """For each piece the first one of its shape."""
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(shape(part, preferred), i) for i, part in enumerate(parts)]
+
+
+def _repetitive(parts: Sequence[Problem], alike: Sequence[int]) -> bool:
     """Whether most e-nodes are in pieces of which there are others of the same shape."""
-    different = {shape(part, preferred): part.num_nodes for part in parts}
-    return sum(different.values()) <= _REPETITIVE * sum(part.num_nodes for part in parts)
+    different = sum(parts[i].num_nodes for i in {*alike})
+    return different <= _REPETITIVE * sum(part.num_nodes for part in parts)
 
 
 def _shrunk(rest: Reduced, reduced: Reduced) -> bool:

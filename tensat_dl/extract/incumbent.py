@@ -86,18 +86,24 @@ def first_incumbent(
     started: float,
     known: Iterable[Sequence[int]] = (),
 ) -> Incumbent:
-    """The best of the input program, the ``known`` graphs, each given by its e-nodes, and the two greedy
-    extractions."""
+    """The best of the input program and the ``known`` graphs, each given by its e-nodes; the best greedy extraction
+    if none of them can be written any longer."""
     best = Incumbent(problem, progress, started=started)
     for nodes in (egraph.source.tolist(), *known):
         choice = written(problem, egraph, nodes)
         if choice is not None:
             best.offer(choice)
-    preferred = source_nodes(egraph)
+    if not best.choice:
+        offer_greedy(best, source_nodes(egraph))
+    return best
+
+
+def offer_greedy(best: Incumbent, preferred: frozenset[int]) -> None:
+    """Offers the two greedy extractions."""
+    problem = best.problem
     part = thinned(problem, preferred) if len(problem.nodes) > LARGEST else problem
     best.offer(part.expanded(dag_greedy(part, preferred)))
     best.offer(part.expanded(tree_greedy(part, preferred)))
-    return best
 
 
 def source_nodes(egraph: EGraph) -> frozenset[int]:

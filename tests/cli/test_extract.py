@@ -128,7 +128,7 @@ def test_a_time_limit_is_the_only_limit(egraph: Path, monkeypatch: pytest.Monkey
 
 
 def test_interrupted(egraph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "improve", interrupt)

@@ -115,7 +115,9 @@ def watch(
     return ran
 
 
-def solver_alone(problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget) -> None:
+def solver_alone(
+    problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, greedily: bool = False
+) -> None:
     """The integer program without any loop cuts at its start."""
     reduced = reduce.reduce(problem, best.cost, preferred)
     if reduced is None:

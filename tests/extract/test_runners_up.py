@@ -152,7 +152,7 @@ def test_work_that_does_not_suffice_gives_costlier_ones(seed: int) -> None:
 
 def test_a_cheaper_one_becomes_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the best answer was not found, runners-up may find it."""
-    monkeypatch.setattr(api, "improve", lambda *_: None)
+    monkeypatch.setattr(api, "improve", lambda *_, **__: None)
     improved = 0
     for seed in range(20):
         graph = layered_egraph(seed, 40)
@@ -200,7 +200,7 @@ def test_an_interrupt_keeps_those_found_so_far(
 
 
 def test_an_interrupt_before_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "improve", interrupt)
