@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeVar
@@ -147,11 +147,12 @@ class Graph:
         return Counter(node.op for node in self.nodes)
 
 
-def needed(nodes: Sequence[Node], by: Iterable[int]) -> set[int]:
-    """The nodes that some nodes are computed from, these included. Nodes come in topological order."""
+def needed(nodes: Sequence[Node], by: Iterable[int], known: Container[int] = ()) -> set[int]:
+    """The nodes that some nodes are computed from, these included; ``known`` ones are computed from none. Nodes come
+    in topological order."""
     live = set(by)
     for i in range(len(nodes) - 1, -1, -1):
-        if i in live:
+        if i in live and i not in known:
             live.update(nodes[i].inputs)
     return live
 

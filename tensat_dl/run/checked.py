@@ -81,7 +81,7 @@ def verified(
     begun: Ahead | None = None,
 ) -> Checked:
     """The rules that were applied, over the operators ``ops``, and the comparison of the two graphs over ``table``,
-    which has fused operators as well. ``begun`` is what was computed of the first graph during the search.
+    which has fused operators as well. ``begun`` is what was computed of both during the search.
 
     The examination takes about a second for each rule. The comparison says more of this answer, so Ctrl-C during
     the examination goes on to it; another Ctrl-C ends that.
@@ -97,7 +97,8 @@ def verified(
         )
         checked = replace(checked, verdicts=verdicts)
         known = None if begun is None else begun.expected()
-        compared = compare(before, after, semantics_of(table), options.seed, known=known)
+        found = None if begun is None else begun.outputs(after, table)
+        compared = compare(before, after, semantics_of(table), options.seed, known=known, found=found)
         trusted = on_trust(compared, (before, after), iterations, assumed(rules, ops))
         checked = replace(checked, equivalence=trusted)
         exact = exactly.result()

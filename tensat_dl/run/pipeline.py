@@ -107,7 +107,11 @@ def _optimized(
     # Whatever runs beside measurements would be measured, too.
     alone = not options.verify or setup.machine is not None
     with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
-        found = search(graph, rules, setup, progress, explained)
+        found = (
+            search(graph, rules, setup, progress, explained)
+            if begun is None
+            else search(graph, rules, setup, progress, explained, begun.answered)
+        )
         exploration, egraph = found.last.exploration, found.last.egraph
         iterations = found.iterations
         answer = _answer(graph, found, setup, progress)

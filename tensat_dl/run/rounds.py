@@ -20,7 +20,7 @@ from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
 from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
 from tensat_dl.extract.extraction import TOLERANCE
 from tensat_dl.rewrite.reachable import reachable
-from tensat_dl.run.search import EqualGraph, Found, Reached, Round, Search, Setup
+from tensat_dl.run.search import Answered, EqualGraph, Found, Reached, Round, Search, Setup
 from tensat_dl.run.stages import Stage, Stages
 from tensat_dl.why.steps import INTERRUPTED, Explained, Explanation, NoWay, missing
 
@@ -76,13 +76,19 @@ class Searched:
 
 
 def search(
-    graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress, past: bool = False
+    graph: Graph,
+    rules: Sequence[RewriteRule],
+    setup: Setup,
+    progress: Progress,
+    past: bool = False,
+    answered: Answered = lambda graph, ops: None,
 ) -> Searched:
     """The cheapest graph that rounds from a graph on lead to; with what led to it, if its ``past`` is asked for.
 
-    Ctrl-C ends the phase that is running, and the best answer until then is returned.
+    Ctrl-C ends the phase that is running, and the best answer until then is returned. Whoever is to know of answers
+    on the way is told (``answered``).
     """
-    state = Search(setup, progress)
+    state = Search(setup, progress, answered=answered)
     start, rules = _start(graph, rules, state)
     with _rounds(start, rules, state, past) as rounds:
         way = rounds.answer(Way(start))

@@ -7,6 +7,7 @@ gains nothing from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,6 +37,8 @@ from tensat_dl.sizes.resized import Resized
 #: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
 #: knows.
 Unfit = Callable[[EGraph, Graph], BoolArray]
+#: Is told of answers while the search goes on, each with the operators that it has.
+Answered = Callable[[Graph, OpTable], None]
 
 #: How often exploration goes on from an answer at most.
 REFINEMENTS = 10
@@ -153,9 +156,16 @@ class Search:
     """The state that the rounds of a search share: the ``model`` is the setup's with what was measured on the way,
     ``extract_limits`` has the rest of the setup's time, ``work`` is the rest of the work for extractions, and
     ``declared`` are the fused operators of all e-graphs. The search ends at its ``goal``, if there is one, and Ctrl-C
-    is the caller's business then. A ``single`` round may use all of the limits."""
+    is the caller's business then. A ``single`` round may use all of the limits. Each answer that costs less than
+    those before it is told of (``answered``)."""
 
-    def __init__(self, setup: Setup, progress: Progress, single: bool = False) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        progress: Progress,
+        single: bool = False,
+        answered: Answered = lambda graph, ops: None,
+    ) -> None:
         self.setup = setup
         self.progress = progress
         self.single = single
@@ -164,6 +174,14 @@ class Search:
         self.extract_limits = setup.extract_limits
         self.work = EXTRACTIONS * setup.extract_limits.most_work
         self.declared: dict[str, Declared] = {}
+        self._answered = answered
+        self._least = math.inf  #: the cost of the last answer that was told of
+
+    def tell_of(self, found: Found) -> None:
+        """Tells of an answer, unless one that was told of costs as little."""
+        if found.extraction.cost < self._least * (1 - TOLERANCE):
+            self._least = found.extraction.cost
+            self._answered(found.rebuilt(found.extraction)[0], self.model.table)
 
     def fused(self, graph: Graph) -> frozenset[str]:
         """The operators of a graph that fusion finds again: those that it declared, in this run or in an earlier
@@ -274,6 +292,7 @@ class Round:
             extraction = search.extracted(layouts, known, search.limits_of_one, early)
             found = Found(self.start, exploration, priced, layouts, extraction, search.model)
             if machine is None or extraction.interrupted:
+                search.tell_of(found)
                 return found
             graph, _ = found.rebuilt(extraction)
             if not untried(search.model, [graph]):

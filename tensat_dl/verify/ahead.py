@@ -1,22 +1,25 @@
-"""The half of a comparison that needs the first graph alone: computed beside the search for the second."""
+"""What of a comparison can be computed beside the search for the second graph: the first graph, and each answer that
+the search goes on from."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from tensat_dl.beside import beside, one_thread_each
-from tensat_dl.core.graph import Graph
+from tensat_dl.core.graph import Graph, value_numbers
 from tensat_dl.ops.semantics import semantics_of
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Expectation, expected
 from tensat_dl.verify.exact.compare import Half
 from tensat_dl.verify.exact.run import half_if_small
-from tensat_dl.verify.execute import available_memory, memory_needed
+from tensat_dl.verify.execute import available_memory, execute, memory_needed
 
 #: A graph is run beside a search only if it takes at most this share of the memory that is free.
 SHARE = 1 / 4
@@ -27,11 +30,64 @@ class _Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run of a graph came to: its outputs, None if it was stopped or failed, and the results of nodes that it
+    still held, by their numbers."""
+
+    outputs: Sequence[Array] | None = None
+    held: dict[int, tuple[Array, ...]] = field(default_factory=dict)
+
+
+class _Answers:
+    """Runs the latest answer, on the values of the first graph. It goes on from what the run of the answer before it
+    held then, so it takes no more memory than by itself."""
+
+    def __init__(self, first: Future[Expectation], ended: threading.Event) -> None:
+        self._first = first
+        self._ended = ended
+        self._numbers: dict[Hashable, int] = {}
+        self._stop = threading.Event()
+        self._latest: Future[_Run] = Future()
+        self._latest.set_result(_Run())
+
+    def begin(self, graph: Graph, ops: OpTable) -> Future[_Run]:
+        """Begins a run, which ends the one before."""
+        self._stop.set()
+        before, stop = self._latest, threading.Event()
+        self._latest, self._stop = beside(lambda: self._run(graph, ops, before.result(), stop)), stop
+        return self._latest
+
+    def _run(self, graph: Graph, ops: OpTable, before: _Run, stop: threading.Event) -> _Run:
+        def watch(_: Array) -> None:
+            if stop.is_set() or self._ended.is_set():
+                raise _Stopped
+
+        numbers = value_numbers(graph, self._numbers)
+        computed = {i: before.held[n] for i, n in enumerate(numbers) if n in before.held}
+        before.held.clear()
+        outputs = None
+        try:
+            known = self._first.result()
+            if not _fits(graph, known.size):
+                computed.clear()
+            else:
+                semantics = semantics_of(ops)
+                again = semantics if known.recall is None else known.recall.recalling(semantics)
+                with np.errstate(all="ignore"):
+                    outputs = execute(graph, known.values, again, watch, computed)
+        except (_Stopped, ValueError, MemoryError):
+            pass
+        return _Run(outputs, {numbers[i]: results for i, results in computed.items()})
+
+
+@dataclass(frozen=True, slots=True)
 class Ahead:
-    """The outputs of a graph on drawn values, and its half of the exact comparison: both as futures."""
+    """The outputs of a graph on drawn values, its half of the exact comparison, both as futures, and the runs of
+    answers."""
 
     _expected: Future[Expectation]
     _half: Future[Half | None]
+    _answers: _Answers
 
     def expected(self) -> Expectation | None:
         """None if the graph could not be run, or not beside the search: the comparison tries again, and says why."""
@@ -43,26 +99,38 @@ class Ahead:
     def half(self) -> Half | None:
         return self._half.result()
 
+    def answered(self, graph: Graph, ops: OpTable) -> None:
+        """A search has found an answer, and goes on."""
+        self._answers.begin(graph, ops)
+
+    def outputs(self, graph: Graph, ops: OpTable) -> Sequence[Array] | None:
+        """The outputs of the answer; None as for `expected`."""
+        return self._answers.begin(graph, ops).result().outputs
+
 
 @contextmanager
 def ahead(graph: Graph, ops: OpTable, seed: int) -> Iterator[Ahead | None]:
     """Runs a graph beside what goes on in the context; None where that would take much of the memory."""
-    free = available_memory()
-    if free is not None and memory_needed(graph) > free * SHARE:
+    if not _fits(graph):
         yield None
         return
-    stopped = threading.Event()
+    ended = threading.Event()
 
     def watch(_: Array) -> None:
-        if stopped.is_set():
+        if ended.is_set():
             raise _Stopped
 
     semantics = semantics_of(ops)
     with one_thread_each():
         try:
-            yield Ahead(
-                beside(lambda: expected(graph, semantics, seed, watch)),
-                beside(lambda: half_if_small(graph, ops, seed)),
-            )
+            first = beside(lambda: expected(graph, semantics, seed, watch))
+            half = beside(lambda: half_if_small(graph, ops, seed))
+            yield Ahead(first, half, _Answers(first, ended))
         finally:
-            stopped.set()
+            ended.set()
+
+
+def _fits(graph: Graph, held: int = 0) -> bool:
+    """Whether a graph may be run beside a search that so many bytes are ``held`` in."""
+    free = available_memory()
+    return free is None or memory_needed(graph) <= (free + held) * SHARE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -33,9 +33,10 @@ def execute(
     values: Mapping[str, Array],
     semantics: Mapping[str, Semantics],
     watch: Callable[[Array], None] = lambda _: None,
+    computed: dict[int, tuple[Array, ...]] | None = None,
 ) -> list[Array]:
     """The outputs of a graph in NumPy, in order. Operators that ``semantics`` lacks are computed by ``surrogate``.
-    ``watch`` sees each value. See `outputs`, also for the errors."""
+    ``watch`` sees each value. See `outputs`, also for the errors and for what is ``computed``."""
 
     def apply(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
         function = semantics.get(node.op)
@@ -46,7 +47,7 @@ def execute(
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ExecutionError(f"{node.op} cannot be computed: {error}") from error
 
-    return outputs(graph, values, apply, watch)
+    return outputs(graph, values, apply, watch, computed)
 
 
 def outputs(
@@ -54,19 +55,23 @@ def outputs(
     values: Mapping[str, V],
     apply: Callable[[Node, Sequence[V]], tuple[V, ...]],
     watch: Callable[[V], None] = lambda _: None,
+    computed: dict[int, tuple[V, ...]] | None = None,
 ) -> list[V]:
     """The outputs of a graph, in order, in any kind of numbers.
 
     ``values`` holds the inputs and weights by name. ``apply`` computes the operators, ``proj`` and casts that change
     nothing excepted. Each value is dropped after its last use, so that the memory taken beyond ``values`` is that of
-    the tensors alive at one time. A node that no output needs is not computed. Raises `ExecutionError` where a value
-    is not given, or has another shape than the graph declares.
+    the tensors alive at one time. A node that no output needs is not computed. ``computed`` has the results of nodes
+    that are known, and in the end, or where ``watch`` raises an error, those that are alive. Raises `ExecutionError`
+    where a value is not given, or has another shape than the graph declares.
     """
-    last_use = last_uses(graph)
+    computed = {} if computed is None else computed
+    last_use = last_uses(graph, computed)
     ends = dying(last_use)
-    computed: dict[int, tuple[V, ...]] = {}
+    for j in computed.keys() - last_use.keys():
+        del computed[j]
     for i, node in enumerate(graph.nodes):
-        if i not in last_use:
+        if i not in last_use or i in computed:
             continue
         if node.op in ("input", "weight"):
             name = str(node.attr("name"))
@@ -95,10 +100,11 @@ def surrogates(graph: Graph, semantics: Mapping[str, Semantics]) -> tuple[str, .
     return tuple(sorted({node.op for node in graph.nodes if node.op not in given}))
 
 
-def last_uses(graph: Graph) -> dict[int, int]:
-    """For each node that an output needs, the last node that takes it; outputs are taken after every node."""
-    live = needed(graph.nodes, (i for _, i in graph.outputs))
-    last = {j: i for i in sorted(live) for j in graph.nodes[i].inputs}
+def last_uses(graph: Graph, known: Container[int] = ()) -> dict[int, int]:
+    """For each node that an output needs, where the results of some nodes are ``known``, the last node that takes it;
+    outputs are taken after every node."""
+    live = needed(graph.nodes, (i for _, i in graph.outputs), known)
+    last = {j: i for i in sorted(live) if i not in known for j in graph.nodes[i].inputs}
     return last | {i: len(graph.nodes) for _, i in graph.outputs}
 
 

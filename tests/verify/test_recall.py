@@ -1,4 +1,4 @@
-"""Values of the first graph that are not computed again for the second, and halves that are computed ahead."""
+"""Values of the first graph that are not computed again for the second."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import pytest
 from tensat_dl.core.graph import Graph
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.verify import equivalence
-from tensat_dl.verify.ahead import ahead
 from tensat_dl.verify.equivalence import compare, expected
-from tensat_dl.verify.exact.run import compare_if_small, half_if_small
 from tensat_dl.verify.recall import Recall
 from tests.explore.graphs import graph_of, library
 
@@ -104,29 +102,3 @@ def test_verdicts_are_those_without_recall(before: str, after: str, monkeypatch:
     monkeypatch.setattr(equivalence, "available_memory", lambda: 2**30)
     assert expected(b, semantics_of(OPS), 0).recall is None
     assert replace(compare(b, a, semantics_of(OPS)), seconds=0.0) == replace(recalled, seconds=0.0)
-
-
-def test_halves_computed_ahead_give_the_same_verdicts() -> None:
-    text = "input x : f32[2, 4]\ninput y : f32[2, 4]\noutput z = "
-    b, a = graph_of(text + "tanh((x + y) * x)"), graph_of(text + "tanh(x * x + y * x)")
-    with ahead(b, OPS, 0) as begun:
-        assert begun is not None
-        known, half = begun.expected(), begun.half()
-    assert known is not None
-    assert half is not None
-    found = compare(b, a, semantics_of(OPS), known=known)
-    assert replace(found, seconds=0.0) == replace(compare(b, a, semantics_of(OPS)), seconds=0.0)
-    assert compare_if_small(b, a, OPS, 0, half) == compare_if_small(b, a, OPS, 0)
-
-
-def test_a_graph_is_not_run_ahead_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.verify.ahead.available_memory", lambda: 2**9)
-    with ahead(layers("tanh"), OPS, 0) as begun:
-        assert begun is None
-
-
-def test_a_half_that_may_be_in_vain_is_not_computed() -> None:
-    small = graph_of("input x : f32[8, 8]\noutput z = x @ x")
-    large = graph_of("input x : f32[2048, 2048]\noutput z = x @ x")
-    assert half_if_small(small, OPS, 0) is not None
-    assert half_if_small(large, OPS, 0) is None
