@@ -19,7 +19,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import Expectation, expected
 from tensat_dl.verify.exact.compare import Half
 from tensat_dl.verify.exact.run import half_if_small
-from tensat_dl.verify.execute import available_memory, execute, memory_needed
+from tensat_dl.verify.execute import Value, available_memory, execute, memory_needed
 
 #: A graph is run beside a search only if it takes at most this share of the memory that is free.
 SHARE = 1 / 4
@@ -35,7 +35,7 @@ class _Run:
     still held, by their numbers."""
 
     outputs: Sequence[Array] | None = None
-    held: dict[int, tuple[Array, ...]] = field(default_factory=dict)
+    held: dict[int, tuple[Value, ...]] = field(default_factory=dict)
 
 
 class _Answers:
@@ -58,7 +58,7 @@ class _Answers:
         return self._latest
 
     def _run(self, graph: Graph, ops: OpTable, before: _Run, stop: threading.Event) -> _Run:
-        def watch(_: Array) -> None:
+        def watch(_: Value) -> None:
             if stop.is_set() or self._ended.is_set():
                 raise _Stopped
 
@@ -71,8 +71,7 @@ class _Answers:
             if not _fits(graph, known.size):
                 computed.clear()
             else:
-                semantics = semantics_of(ops)
-                again = semantics if known.recall is None else known.recall.recalling(semantics)
+                again = known.again(semantics_of(ops))
                 with np.errstate(all="ignore"):
                     outputs = execute(graph, known.values, again, watch, computed)
         except (_Stopped, ValueError, MemoryError):
@@ -116,7 +115,7 @@ def ahead(graph: Graph, ops: OpTable, seed: int) -> Iterator[Ahead | None]:
         return
     ended = threading.Event()
 
-    def watch(_: Array) -> None:
+    def watch(_: Value) -> None:
         if ended.is_set():
             raise _Stopped
 

@@ -13,12 +13,14 @@ from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.verify.execute import (
     ExecutionError,
+    Value,
     available_memory,
     execute,
     held_values,
     memory_needed,
     surrogates,
 )
+from tensat_dl.verify.late import LateWeight, late_weights, taking_late
 from tensat_dl.verify.recall import Recall
 from tensat_dl.verify.weights import draw_values
 
@@ -88,28 +90,43 @@ class Expectation:
     """The outputs of a graph on values that were drawn for its inputs and weights, and what was computed on the way;
     None where that would take much memory. ``size`` is the bytes of all this."""
 
-    values: Mapping[str, Array]
+    values: Mapping[str, Array | LateWeight]
     outputs: tuple[Array, ...]
     recall: Recall | None
     size: int
+
+    def again(self, semantics: Mapping[str, Semantics]) -> dict[str, Semantics]:
+        """Operators for another graph on these values: they compute what was not computed on the way."""
+        late = taking_late(semantics)
+        return late if self.recall is None else self.recall.recalling(late)
 
 
 def expected(
     graph: Graph,
     semantics: Mapping[str, Semantics],
     seed: int,
-    watch: Callable[[Array], None] = lambda _: None,
+    watch: Callable[[Value], None] = lambda _: None,
 ) -> Expectation:
     """What another graph is compared with. ``watch`` sees each value. Raises ``ValueError``, ``MemoryError``."""
     free = available_memory()
-    size = held_values(graph)
+    late = late_weights(graph, seed)
+    size = held_values(graph) - sum(weight.nbytes for weight in late.values())
     recall = Recall() if free is None or size <= free * RECALLED_SHARE else None
+    sizes: list[int] = []
+
+    def seen(value: Value) -> None:
+        watch(value)
+        sizes.append(0 if isinstance(value, LateWeight) else value.nbytes)
+
     # What is not finite is found when outputs are compared; warnings on the way would tell less.
     with np.errstate(all="ignore"):
-        values = draw_values((graph,), seed, {})
-        known = semantics if recall is None else recall.learning(semantics)
-        outputs = tuple(execute(graph, values, known, watch))
-    held = sum(v.nbytes for v in (*values.values(), *outputs)) if recall is None else size
+        drawn = draw_values((graph,), seed, {}, late)
+        known = taking_late(semantics)
+        if recall is not None:
+            known = recall.learning(known)
+        values: dict[str, Array | LateWeight] = {**drawn, **late}
+        outputs = tuple(execute(graph, values, known, seen))
+    held = sum(v.nbytes for v in (*drawn.values(), *outputs)) if recall is None else sum(sizes)
     return Expectation(values, outputs, recall, held)
 
 
@@ -168,10 +185,9 @@ def _compare(
             known = expected(before, semantics, seed)
         except (ValueError, MemoryError) as error:
             return "inconclusive", (), f"the first graph cannot be run: {str(error) or 'out of memory'}"
-    again = semantics if known.recall is None else known.recall.recalling(semantics)
     with np.errstate(all="ignore"):
         try:
-            actual = execute(after, known.values, again)
+            actual = execute(after, known.values, known.again(semantics))
         except MemoryError as error:
             return "inconclusive", (), f"the second graph cannot be run: {str(error) or 'out of memory'}"
         except ExecutionError as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from tensat_dl.core.graph import Graph, Node, needed
 from tensat_dl.ops.semantics.arrays import Array, Semantics, widened
 from tensat_dl.verify.keyed import generator
+from tensat_dl.verify.late import LateWeight
 
 
 class Shaped(Protocol):
@@ -22,6 +23,7 @@ class Shaped(Protocol):
 
 
 V = TypeVar("V", bound=Shaped)
+Value: TypeAlias = Array | LateWeight
 
 
 class ExecutionError(ValueError):
@@ -30,15 +32,16 @@ class ExecutionError(ValueError):
 
 def execute(
     graph: Graph,
-    values: Mapping[str, Array],
+    values: Mapping[str, Array | LateWeight],
     semantics: Mapping[str, Semantics],
-    watch: Callable[[Array], None] = lambda _: None,
-    computed: dict[int, tuple[Array, ...]] | None = None,
+    watch: Callable[[Value], None] = lambda _: None,
+    computed: dict[int, tuple[Value, ...]] | None = None,
 ) -> list[Array]:
-    """The outputs of a graph in NumPy, in order. Operators that ``semantics`` lacks are computed by ``surrogate``.
-    ``watch`` sees each value. See `outputs`, also for the errors and for what is ``computed``."""
+    """The outputs of a graph in NumPy, in order. Operators that ``semantics`` lacks are computed by ``surrogate``. If
+    ``values`` has late weights, the others take these. ``watch`` sees each value. See `outputs`, also for the errors
+    and for what is ``computed``."""
 
-    def apply(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
+    def apply(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
         function = semantics.get(node.op)
         if function is None:
             return surrogate(node, operands)
@@ -47,7 +50,7 @@ def execute(
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ExecutionError(f"{node.op} cannot be computed: {error}") from error
 
-    return outputs(graph, values, apply, watch, computed)
+    return [np.asarray(value) for value in outputs(graph, values, apply, watch, computed)]
 
 
 def outputs(
@@ -197,7 +200,7 @@ def _left_in_control_group() -> int | None:
 FEATURES = 4
 
 
-def surrogate(node: Node, operands: Sequence[Array]) -> tuple[Array, ...]:
+def surrogate(node: Node, operands: Sequence[Value]) -> tuple[Array, ...]:
     """A stand-in for an operator that is known by its types alone: float64 arrays of the node's types.
 
     The same operator with the same attributes on the same operands gives the same values; another operand,

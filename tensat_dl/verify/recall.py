@@ -7,6 +7,7 @@ bit by bit, counts as the same: whatever is computed from it is remembered as we
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS
+from tensat_dl.verify.late import LateWeight
 
 #: Operators that apply the function of their attribute ``act`` last: without it, they compute its operand.
 ACTIVATED = frozenset({"conv2d", "matmul", "poolavg", "poolmax"})
@@ -47,7 +49,7 @@ class Recall:
         """Operators that compute only what is not remembered."""
 
         def recalled(op: str, function: Semantics) -> Semantics:
-            activated = op in ACTIVATED and function is SEMANTICS.get(op)
+            activated = op in ACTIVATED and unwrap(function) is SEMANTICS.get(op)
 
             def call(*operands: Array, **attrs: Any) -> Array:
                 known = self._results.get(_key(op, operands, attrs))
@@ -77,9 +79,9 @@ def _bits(array: Array) -> Array:
     return array.reshape(-1).view(np.int64 if array.itemsize == 8 else np.uint8)
 
 
-def _fingerprint(array: Array) -> Hashable:
+def _fingerprint(array: Array | LateWeight) -> Hashable:
     """What equal arrays have in common; None for arrays that would be copied to be compared."""
-    if not array.flags.c_contiguous or array.dtype.kind not in "fib":
+    if isinstance(array, LateWeight) or not array.flags.c_contiguous or array.dtype.kind not in "fib":
         return None
     step = max(1, array.size // SAMPLED)
     return array.shape, array.dtype.str, array.reshape(-1)[::step].tobytes()

@@ -8,7 +8,7 @@ vanished output hides every error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod, sqrt
@@ -40,8 +40,10 @@ POSITIVE = Distribution(positive=True)
 DISTRIBUTIONS = {"near one": Distribution(1.0, 0.1), "near zero": Distribution(0.0, 0.1)}
 
 
-def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) -> dict[str, Array]:
-    """By name, values for every input and weight: float64, int64 for integer types, bool.
+def draw_values(
+    graphs: Iterable[Graph], seed: int, known: Mapping[str, Array], without: Container[str] = ()
+) -> dict[str, Array]:
+    """By name, values for every input and weight, ``without`` some: float64, int64 for integer types, bool.
 
     Values in ``known`` are converted to these types, the rest is drawn. Where graphs share a name, the first that has
     it decides the distribution. Raises ``ValueError`` where two tensors of one name have different types.
@@ -59,7 +61,7 @@ def draw_values(graphs: Iterable[Graph], seed: int, known: Mapping[str, Array]) 
                 raise ValueError(f"{name} is {former} in one place and {node.type} in another")
             if name in known:
                 values[name] = np.asarray(known[name]).astype(computed_in(node.type.dtype))
-            else:
+            elif name not in without:
                 drawn.setdefault(name, distributions[i])
     return values | {name: draw(name, types[name], d, seed) for name, d in drawn.items()}
 
@@ -77,7 +79,8 @@ def choose_distributions(graph: Graph) -> dict[int, Distribution]:
 
 def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) -> Array:
     """One value. It is the same on every platform and in every process."""
-    generator = generator_of(f"{seed} {name} {type_}")
+    key = drawn_by(name, type_, seed)
+    generator = generator_of(key)
     computed = computed_in(type_.dtype)
     if computed is np.bool_:
         return np.asarray(generator.integers(0, 2, type_.shape)).astype(np.bool_)
@@ -87,7 +90,7 @@ def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) ->
     if distribution.positive:
         return np.asarray(generator.uniform(0.5, 1.5, type_.shape))
     if prod(type_.shape) > BLOCK:
-        return _uniform(f"{seed} {name} {type_}", type_.shape, distribution)
+        return _uniform(key, type_.shape, distribution)
     value = np.asarray(generator.standard_normal(type_.shape))
     if distribution.std != 1:
         value *= distribution.std
@@ -96,22 +99,30 @@ def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) ->
     return value
 
 
+def drawn_by(name: str, type_: TensorType, seed: int) -> str:
+    """What the numbers of a tensor depend on, beside their distribution."""
+    return f"{seed} {name} {type_}"
+
+
 def _uniform(key: str, shape: tuple[int, ...], distribution: Distribution) -> Array:
     """Uniform numbers of a mean and a standard deviation, the same on any number of cores."""
     value = np.empty(shape)
     flat = value.reshape(-1)
-    width = sqrt(12) * distribution.std
 
     def fill(start: int) -> None:
-        block = flat[start : start + BLOCK]
-        generator_of(f"{key} {start}").random(out=block)
-        block -= 0.5
-        block *= width
-        block += distribution.mean
+        draw_block(flat[start : start + BLOCK], start, key, distribution)
 
     with ThreadPoolExecutor() as threads:  # NumPy lets other threads run while it draws
         list(threads.map(fill, range(0, flat.size, BLOCK)))
     return value
+
+
+def draw_block(block: Array, start: int, key: str, distribution: Distribution) -> None:
+    """Draws the block of a large tensor that begins at an element."""
+    generator_of(f"{key} {start}").random(out=block)
+    block -= 0.5
+    block *= sqrt(12) * distribution.std
+    block += distribution.mean
 
 
 def _uses(graph: Graph) -> list[list[tuple[str, int]]]:

@@ -20,7 +20,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
 from tensat_dl.verify.exact.draws import RANGES, DrawRange, leaves, real_values
 from tensat_dl.verify.exact.result import Difference, Exact
-from tensat_dl.verify.execute import execute
+from tensat_dl.verify.execute import Value, execute
 from tensat_dl.verify.keyed import generator
 
 #: Rounding is measured for each element: everything is changed by about the first of a scale, relative, a number of
@@ -204,7 +204,7 @@ def _run(
     magnitudes = [0.0]
     too_far: list[str] = []
 
-    def noted(array: Array) -> None:
+    def noted(array: Value) -> None:
         if id(array) not in levelled:
             magnitudes.append(largest_magnitude(np.asarray(array, np.float64)))
 
