@@ -20,7 +20,7 @@ from tensat_dl.verify.execute import (
     memory_needed,
     surrogates,
 )
-from tensat_dl.verify.late import LateWeight, late_weights, taking_late
+from tensat_dl.verify.late import LATE_TYPES, late_weights, taking_late
 from tensat_dl.verify.recall import Recall
 from tensat_dl.verify.weights import draw_values
 
@@ -90,7 +90,7 @@ class Expectation:
     """The outputs of a graph on values that were drawn for its inputs and weights, and what was computed on the way;
     None where that would take much memory. ``size`` is the bytes of all this."""
 
-    values: Mapping[str, Array | LateWeight]
+    values: Mapping[str, Value]
     outputs: tuple[Array, ...]
     recall: Recall | None
     size: int
@@ -116,7 +116,7 @@ def expected(
 
     def seen(value: Value) -> None:
         watch(value)
-        sizes.append(0 if isinstance(value, LateWeight) else value.nbytes)
+        sizes.append(0 if isinstance(value, LATE_TYPES) else value.nbytes)
 
     # What is not finite is found when outputs are compared; warnings on the way would tell less.
     with np.errstate(all="ignore"):
@@ -124,7 +124,7 @@ def expected(
         known = taking_late(semantics)
         if recall is not None:
             known = recall.learning(known)
-        values: dict[str, Array | LateWeight] = {**drawn, **late}
+        values: dict[str, Value] = {**drawn, **late}
         outputs = tuple(execute(graph, values, known, seen))
     held = sum(v.nbytes for v in (*drawn.values(), *outputs)) if recall is None else sum(sizes)
     return Expectation(values, outputs, recall, held)

@@ -12,7 +12,7 @@ import numpy as np
 from tensat_dl.core.graph import Graph, Node, needed
 from tensat_dl.ops.semantics.arrays import Array, Semantics, widened
 from tensat_dl.verify.keyed import generator
-from tensat_dl.verify.late import LateWeight
+from tensat_dl.verify.late import Late
 
 
 class Shaped(Protocol):
@@ -23,7 +23,7 @@ class Shaped(Protocol):
 
 
 V = TypeVar("V", bound=Shaped)
-Value: TypeAlias = Array | LateWeight
+Value: TypeAlias = Array | Late
 
 
 class ExecutionError(ValueError):
@@ -32,14 +32,14 @@ class ExecutionError(ValueError):
 
 def execute(
     graph: Graph,
-    values: Mapping[str, Array | LateWeight],
+    values: Mapping[str, Value],
     semantics: Mapping[str, Semantics],
     watch: Callable[[Value], None] = lambda _: None,
     computed: dict[int, tuple[Value, ...]] | None = None,
 ) -> list[Array]:
     """The outputs of a graph in NumPy, in order. Operators that ``semantics`` lacks are computed by ``surrogate``. If
-    ``values`` has late weights, the others take these. ``watch`` sees each value. See `outputs`, also for the errors
-    and for what is ``computed``."""
+    ``values`` has late weights, the others take late matrices. ``watch`` sees each value. See `outputs`, also for the
+    errors and for what is ``computed``."""
 
     def apply(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
         function = semantics.get(node.op)

@@ -1,26 +1,31 @@
-"""Large weights that are never held: a product draws the numbers of some rows, multiplies by them and drops them.
+"""Large matrices that products take without anyone holding them as a whole.
 
-A processor draws numbers in less time than a system takes to give a process memory for them.
+A product draws the numbers of some rows of a weight, multiplies by them and drops them; and it multiplies by matrices
+that stand side by side one by one. A processor draws or multiplies in less time than a system takes to give a process
+memory for such a matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensat_dl.beside import beside
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
-from tensat_dl.ops.semantics.movement import transpose
-from tensat_dl.ops.semantics.reductions import matmul
+from tensat_dl.ops.semantics.movement import concat, transpose
+from tensat_dl.ops.semantics.reductions import matmul, product
 from tensat_dl.verify.weights import BLOCK, Distribution, choose_distributions, draw, draw_block, drawn_by
 
 #: Weights of so many numbers are drawn late.
 LATE = 1 << 24
+#: Concatenations of so many numbers are put together late.
+LATE_CONCAT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +90,33 @@ class LateWeight:
             room[:end] = rest
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LateConcat:
+    """Matrices side by side."""
+
+    parts: tuple[Array | LateWeight | LateConcat, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        return np.concatenate([np.asarray(part) for part in self.parts], axis=1)
+
+    def multiplied(self, x: Array) -> Array:
+        """x [.., k] times the matrix [k, n]."""
+        out, begin = np.empty((*x.shape[:-1], self.shape[1])), 0
+        for part in self.parts:
+            end = begin + part.shape[1]
+            out[..., begin:end] = _product(x, part)
+            begin = end
+        return out
+
+
+Late: TypeAlias = LateWeight | LateConcat
+LATE_TYPES = (LateWeight, LateConcat)
+
+
 def late_weights(graph: Graph, seed: int) -> dict[str, LateWeight]:
     """By name, the large weights of a graph that one product takes, as its second operand or transposed as that, and
     nothing else."""
@@ -113,7 +145,7 @@ def late_weights(graph: Graph, seed: int) -> dict[str, LateWeight]:
 
 
 def taking_late(semantics: Mapping[str, Semantics]) -> dict[str, Semantics]:
-    """Operators that take late weights, too: a product multiplies by them, others draw them."""
+    """Operators that take late matrices, too: a product multiplies by them, most others get the whole matrix."""
 
     def taking(function: Semantics) -> Semantics:
         @wraps(function)
@@ -121,15 +153,23 @@ def taking_late(semantics: Mapping[str, Semantics]) -> dict[str, Semantics]:
             if function is transpose and isinstance(operands[0], LateWeight):
                 turned = tuple(attrs["perm"]) == (1, 0)
                 return replace(operands[0], turned=operands[0].turned ^ turned)
-            if function is matmul and isinstance(operands[1], LateWeight):
-                x, weight, *bias = operands
-                return matmul(np.asarray(x), weight, *bias, product=_product, **attrs)  # type: ignore[arg-type]
-            return function(*(np.asarray(o) if isinstance(o, LateWeight) else o for o in operands), **attrs)
+            if function is concat and _wide(operands, attrs["axis"]):
+                return LateConcat(operands)
+            if function is matmul and isinstance(operands[1], LATE_TYPES):
+                x, y, *bias = operands
+                return matmul(np.asarray(x), y, *bias, product=_product, **attrs)
+            return function(*(np.asarray(o) if isinstance(o, LATE_TYPES) else o for o in operands), **attrs)
 
         return call
 
     return {op: taking(function) for op, function in semantics.items()}
 
 
-def _product(x: Array, weight: LateWeight) -> Array:
-    return weight.multiplied(x)
+def _wide(operands: Sequence[Array | Late], axis: int) -> bool:
+    """Whether operands make a large matrix side by side."""
+    real = all(isinstance(o, LATE_TYPES) or (o.ndim == 2 and o.dtype == np.float64) for o in operands)
+    return real and axis == 1 and sum(prod(o.shape) for o in operands) >= LATE_CONCAT
+
+
+def _product(x: Array, y: Array | Late) -> Array:
+    return y.multiplied(x) if isinstance(y, LATE_TYPES) else product(x, y)

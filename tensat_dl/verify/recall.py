@@ -15,7 +15,7 @@ import numpy as np
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.arrays import Array, Semantics
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS
-from tensat_dl.verify.late import LateWeight
+from tensat_dl.verify.late import LATE_TYPES, Late
 
 #: Operators that apply the function of their attribute ``act`` last: without it, they compute its operand.
 ACTIVATED = frozenset({"conv2d", "matmul", "poolavg", "poolmax"})
@@ -79,9 +79,9 @@ def _bits(array: Array) -> Array:
     return array.reshape(-1).view(np.int64 if array.itemsize == 8 else np.uint8)
 
 
-def _fingerprint(array: Array | LateWeight) -> Hashable:
+def _fingerprint(array: Array | Late) -> Hashable:
     """What equal arrays have in common; None for arrays that would be copied to be compared."""
-    if isinstance(array, LateWeight) or not array.flags.c_contiguous or array.dtype.kind not in "fib":
+    if isinstance(array, LATE_TYPES) or not array.flags.c_contiguous or array.dtype.kind not in "fib":
         return None
     step = max(1, array.size // SAMPLED)
     return array.shape, array.dtype.str, array.reshape(-1)[::step].tobytes()

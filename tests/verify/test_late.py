@@ -1,10 +1,11 @@
-"""Large weights that are drawn where they are used."""
+"""Large weights that are drawn where they are used, and large matrices that are put together there."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify import equivalence, late, weights
 from tensat_dl.verify.equivalence import compare, expected
 from tensat_dl.verify.execute import execute
-from tensat_dl.verify.late import LateWeight, late_weights, taking_late
+from tensat_dl.verify.late import LateConcat, LateWeight, late_weights, taking_late
 from tensat_dl.verify.weights import Distribution, draw, draw_values
 
 from .making import Maker
@@ -22,8 +23,9 @@ from .making import Maker
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights of 100 numbers are large, and blocks have 40."""
+    """Weights of 100 numbers are large, concatenations of 200, and blocks have 40."""
     monkeypatch.setattr(late, "LATE", 100)
+    monkeypatch.setattr(late, "LATE_CONCAT", 200)
     for module in (late, weights):
         monkeypatch.setattr(module, "BLOCK", 40)
 
@@ -95,6 +97,8 @@ def test_an_output_is_not_late() -> None:
         (lambda m, x, w: m.op("matmul", x, m.op("ewadd", w, w)), "different"),
         (lambda m, x, w: m.op("slice", m.op("matmul", x, m.op("concat", w, w, axis=1)), axis=1, start=0, stop=10),
          "equivalent"),
+        (lambda m, x, w: m.op("slice", m.op("matmul", x, m.op("relu", m.op("concat", w, w, axis=1))), axis=1, start=0,
+                              stop=10), "different"),
         (lambda m, x, w: m.op("slice", m.op("concat", x, w, axis=0), axis=0, start=0, stop=2), "different"),
     ],
 )  # fmt: skip
@@ -155,3 +159,67 @@ def test_other_operators_are_called_as_they_are() -> None:
     taking = taking_late({"matmul": lambda *operands: seen.extend(operands)})  # type: ignore[dict-item]
     taking["matmul"](np.ones(2), LateWeight("w", TensorType("f32", (2, 50)), Distribution(), 0))
     assert [type(x) for x in seen] == [np.ndarray, np.ndarray]
+
+
+# ---- side by side ----------------------------------------------------------------------------------------
+
+
+def test_a_product_with_matrices_side_by_side_is_that_with_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    x, a, b = (rng.standard_normal(shape) for shape in ((2, 3, 12), (12, 9), (12, 4)))
+    c = LateWeight("c", TensorType("f32", (12, 10)), Distribution(), 0)
+    taking = taking_late(SEMANTICS)
+    inner = taking["concat"](a, c, axis=1)
+    assert inner.shape == (12, 19)
+    outer = taking["concat"](b, inner, a, axis=1)
+    assert isinstance(outer, LateConcat)
+    assert outer.shape == (12, 32)
+    whole = np.concatenate([b, a, np.asarray(c), a], axis=1)
+    np.testing.assert_array_equal(np.asarray(outer), whole)
+    np.testing.assert_allclose(taking["matmul"](x, outer, act="none"), x @ whole, rtol=1e-12, atol=1e-12)
+    bias = rng.standard_normal(32)
+    expected = np.maximum(x @ whole + bias, 0)
+    np.testing.assert_allclose(taking["matmul"](x, outer, bias, act="relu"), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(taking["relu"](outer), np.maximum(whole, 0))
+    np.testing.assert_array_equal(taking["matmul"](outer, bias[:, None], act="none"), whole @ bias[:, None])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "dtype"),
+    [
+        (((12, 8), (12, 8)), 1, np.float64),  # small
+        (((12, 10), (12, 10)), 0, np.float64),
+        (((12, 10), (12, 10)), 1, np.int64),
+        (((12, 10, 1), (12, 10, 1)), 1, np.float64),
+    ],
+)
+def test_others_are_put_together(shapes: tuple[tuple[int, ...], ...], axis: int, dtype: type) -> None:
+    operands: list[Any] = [np.ones(shape, dtype) for shape in shapes]
+    assert isinstance(taking_late(SEMANTICS)["concat"](*operands, axis=axis), np.ndarray)
+
+
+def test_outputs_are_arrays() -> None:
+    m = Maker()
+    x, y = m.input("x", 10, 20), m.input("y", 10, 20)
+    known = expected(m.graph(z=m.op("concat", x, y, axis=1)), SEMANTICS, 0)
+    (z,) = known.outputs
+    assert isinstance(z, np.ndarray)
+    assert z.shape == (10, 40)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize(("start", "status"), [(0, "equivalent"), (1, "different")])
+def test_merged_products_are_compared(
+    start: int, status: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equivalence, "RECALLED_SHARE", share)
+    m, n = Maker(), Maker()
+    x, *ws = m.input("x", 3, 10), *(m.weight(f"w{i}", 10, 10) for i in range(3))
+    before = m.graph(**{f"y{i}": m.op("matmul", x, w) for i, w in enumerate(ws)})
+    x, *ws = n.input("x", 3, 10), *(n.weight(f"w{i}", 10, 10) for i in range(3))
+    merged = n.op("matmul", x, n.op("concat", *ws, axis=1))
+    parts = ((i * 10 + (start if i == 1 else 0)) for i in range(3))
+    after = n.graph(
+        **{f"y{i}": n.op("slice", merged, axis=1, start=p, stop=p + 10) for i, p in enumerate(parts)}
+    )
+    assert compare(before, after, SEMANTICS).status == status
