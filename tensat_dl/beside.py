@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
+from tensat_dl.processes import cores
+
 T = TypeVar("T")
 
 #: The functions of NumPy's builds of OpenBLAS that say and set how many threads compute a product.
 GET, SET = "openblas_get_num_threads", "openblas_set_num_threads"
 _limiting = threading.Lock()
 _limits = 0  #: contexts of `one_thread_each` that are open
+_taken = 0  #: contexts of `core_taken` that are open
 _former = 1  #: the threads before the first of them
 
 
@@ -45,6 +48,35 @@ def two_at_a_time(makes: Iterable[Callable[[], T]]) -> Iterator[T]:
             yield begun.popleft().result()
     while begun:
         yield begun.popleft().result()
+
+
+def both(first: Callable[[], object], second: Callable[[], object]) -> None:
+    """Calls both functions, at the same time if there is a core for each."""
+    if spare_cores() < 2:
+        first()
+        second()
+        return
+    begun = beside(second)
+    first()
+    begun.result()
+
+
+def spare_cores() -> int:
+    """The cores for what is computed beside other things, at least one."""
+    return max(1, cores() - _taken)
+
+
+@contextmanager
+def core_taken() -> Iterator[None]:
+    """What goes on in the context takes a core: what is computed beside it leaves that alone."""
+    global _taken
+    with _limiting:
+        _taken += 1
+    try:
+        yield
+    finally:
+        with _limiting:
+            _taken -= 1
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from tensat_dl.beside import core_taken
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
@@ -107,11 +108,12 @@ def _optimized(
     # Whatever runs beside measurements would be measured, too.
     alone = not options.verify or setup.machine is not None
     with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
-        found = (
-            search(graph, rules, setup, progress, explained)
-            if begun is None
-            else search(graph, rules, setup, progress, explained, begun.answered)
-        )
+        with core_taken():
+            found = (
+                search(graph, rules, setup, progress, explained)
+                if begun is None
+                else search(graph, rules, setup, progress, explained, begun.answered)
+            )
         exploration, egraph = found.last.exploration, found.last.egraph
         iterations = found.iterations
         answer = _answer(graph, found, setup, progress)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensat_dl.beside import beside
+from tensat_dl.beside import both
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics.arrays import Array, Semantics, computed_in
 from tensat_dl.ops.semantics.movement import concat, transpose
@@ -65,9 +65,7 @@ class LateWeight:
                 else:
                     out[part] += x[..., these] @ some
 
-        second = beside(lambda: compute(1))
-        compute(0)
-        second.result()
+        both(lambda: compute(0), lambda: compute(1))
         return np.asarray(out[0] + out[1])
 
     def _rows(self, first: int, last: int) -> Iterator[tuple[int, Array]]:

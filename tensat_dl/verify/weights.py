@@ -15,6 +15,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from tensat_dl.beside import spare_cores
 from tensat_dl.core.graph import Graph, Node, TensorType
 from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.traits import positive_operands, traits
@@ -112,7 +113,7 @@ def _uniform(key: str, shape: tuple[int, ...], distribution: Distribution) -> Ar
     def fill(start: int) -> None:
         draw_block(flat[start : start + BLOCK], start, key, distribution)
 
-    with ThreadPoolExecutor() as threads:  # NumPy lets other threads run while it draws
+    with ThreadPoolExecutor(spare_cores()) as threads:  # NumPy lets other threads run while it draws
         list(threads.map(fill, range(0, flat.size, BLOCK)))
     return value
 

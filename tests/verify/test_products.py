@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from tensat_dl import beside
-from tensat_dl.beside import one_thread_each
+from tensat_dl.beside import both, core_taken, one_thread_each, spare_cores
 from tensat_dl.ops.semantics import reductions
 from tensat_dl.ops.semantics.reductions import product
 
@@ -54,3 +56,25 @@ def test_products_take_one_thread_while_others_compute_beside_them() -> None:
             assert threads() == 1
         assert threads() == 1
     assert threads() == before
+
+
+@pytest.mark.parametrize(
+    ("cores", "taken", "threads"), [(2, False, 2), (2, True, 1), (3, True, 2), (1, True, 1)]
+)
+def test_halves_leave_a_core_that_is_taken(
+    cores: int, taken: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "cores", lambda: cores)
+    seen: list[threading.Thread] = []
+
+    def half() -> None:
+        seen.append(threading.current_thread())
+
+    if taken:
+        with core_taken():
+            both(half, half)
+    else:
+        both(half, half)
+    assert len(seen) == 2
+    assert len(set(seen)) == threads
+    assert spare_cores() == cores

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensat_dl.beside import beside
+from tensat_dl.beside import both
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, quotient
 
@@ -34,9 +34,7 @@ def product(x: Array, y: Array) -> Array:
         else:
             np.matmul(x, y[..., part], out=out[..., part])
 
-    second = beside(lambda: compute(slice(half, None)))
-    compute(slice(half))
-    second.result()
+    both(lambda: compute(slice(half)), lambda: compute(slice(half, None)))
     return out
 
 
