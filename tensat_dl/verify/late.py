@@ -55,18 +55,19 @@ class LateWeight:
         """x [.., k] times the matrix [k, n]. Two threads compute with half of the rows each: the same numbers on any
         number of cores."""
         rows = self.type.shape[0]
-        out = np.zeros((2, *x.shape[:-1], self.shape[1]))
+        # turned, rows are columns of the product; else the halves are to be added up
+        out = np.zeros((1 if self.turned else 2, *x.shape[:-1], self.shape[1]))
 
         def compute(part: int) -> None:
             for first, some in self._rows(part * (rows // 2), rows if part else rows // 2):
                 these = slice(first, first + len(some))
                 if self.turned:
-                    out[part][..., these] = x @ some.T
+                    out[0][..., these] = x @ some.T
                 else:
                     out[part] += x[..., these] @ some
 
         both(lambda: compute(0), lambda: compute(1))
-        return np.asarray(out[0] + out[1])
+        return np.asarray(out[0] if self.turned else out[0] + out[1])
 
     def _rows(self, first: int, last: int) -> Iterator[tuple[int, Array]]:
         """Rows of the matrix that is not turned, as many as each block completes, and the number of the first. All
