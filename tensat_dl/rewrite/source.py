@@ -84,6 +84,10 @@ class Forms:
             among |= form.ranks
         return Forms(tuple(sorted(among)), by_op)
 
+    def version(self, op: str) -> object:
+        """Equal where `choices` are the same for a node of an operator."""
+        return self.ranks, None if self.known is None else self.known.get(op, frozenset())
+
     def operands(self, op: str, given: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
         """The ranks that an operator's operands may have, in order, where some of them are given."""
         if self.known is None:

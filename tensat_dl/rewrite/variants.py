@@ -56,6 +56,8 @@ class Assignments:
         index = {rule.index: INDEX if any_length else 0} if rule.index else {}
         self._start = Prefix(rule, infer, Variant({}, index, {}, any_length=any_length), strict=met)
         self._done: set[Prefix] = set()
+        #: How each prefix goes on, with the forms of the next node for which that was asked.
+        self._continued: dict[Prefix, tuple[object, tuple[Prefix, ...]]] = {}
 
     def variants(self, forms: Forms) -> list[Variant]:
         """Every assignment under which e-nodes of these forms may be a source that type-checks; marked are those for
@@ -74,12 +76,22 @@ class Assignments:
         if prefix.complete:
             yield prefix
             return
+        version = forms.version(prefix.next.op)
+        known, found = self._continued.get(prefix, (None, ()))
+        if known != version:
+            found = tuple(self._longer(prefix, forms))
+            self._continued[prefix] = version, found
+        for longer in found:
+            yield from self._sources(longer, forms)
+
+    def _longer(self, prefix: Prefix, forms: Forms) -> Iterator[Prefix]:
+        """The prefixes with the next node."""
         for choice in choices(prefix.next, prefix.infer, forms, prefix.variant, self._places):
             longer = prefix.longer(choice)
             if longer is None or self._form(prefix.next, longer.variant) not in forms:
                 continue
             if len(differing(longer.variant)) <= 1 and not self._unmet(longer.variant):
-                yield from self._sources(longer, forms)
+                yield longer
 
     def _unmet(self, variant: Variant) -> bool:
         """Whether a condition can't hold of which all names are known."""
