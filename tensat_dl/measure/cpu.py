@@ -184,7 +184,7 @@ class ModelArena:
 
     def times(self, models: Sequence[Path], backwards: bool, sizes: str = "") -> Sequence[Sequence[float]]:
         try:
-            return time_in_fresh_process(models, self._feeds[sizes], self.threads, backwards)
+            return time_in_fresh_process(models, self._feeds[sizes], self.threads, backwards, until_clear=True)
         except Failed as e:
             raise Unfit(str(e)) from None
 
@@ -233,14 +233,19 @@ def _said(e: Exception) -> str:
 
 
 def time_in_fresh_process(
-    models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False
+    models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False, until_clear: bool = False
 ) -> Sequence[Sequence[float]]:
-    """By round, the seconds of models in a fresh process, which takes them in their order, or backwards. Raises
-    `Failed`."""
+    """By round, the seconds of models in a fresh process, which takes them in their order, or backwards; of two
+    perhaps only ``until_clear``. Raises `Failed`."""
     step = -1 if backwards else 1
     paths = [str(p) for p in models][::step]
     samples = apart(
-        "tensat_dl.measure.timing:time_models", PATIENCE, models=paths, feeds=str(feeds), threads=threads
+        "tensat_dl.measure.timing:time_models",
+        PATIENCE,
+        models=paths,
+        feeds=str(feeds),
+        threads=threads,
+        until_clear=until_clear,
     )
     if isinstance(samples, str):
         raise Failed(samples)

@@ -11,9 +11,11 @@ import pytest
 from tensat_dl.measure import contest, cpu, operators, timing
 
 
-def time_here(models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False) -> Any:
+def time_here(
+    models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False, until_clear: bool = False
+) -> Any:
     """Times models in this process, which is quicker than in a fresh one."""
-    return timing.time_models([str(m) for m in models], str(feeds), threads)
+    return timing.time_models([str(m) for m in models], str(feeds), threads, until_clear)
 
 
 def quick(monkeypatch: pytest.MonkeyPatch, profiles: Path) -> None:

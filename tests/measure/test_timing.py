@@ -92,3 +92,14 @@ def test_several_threads_pause_and_one_does_not(monkeypatch: pytest.MonkeyPatch)
     rounds = in_turn(runs, threads=2)
     assert slept == [PAUSE] * 2 * len(rounds)
     assert len(slept) <= 40
+
+
+def test_two_are_timed_until_it_is_clear_which_one_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    monkeypatch.setattr(timing, "clock_of", lambda threads: lambda: machine.now)
+    different = [machine.run("A", 0.01), machine.run("B", 0.008)]
+    assert len(in_turn(different, 1, until_clear=True)) == timing.CLEAR
+    assert len(in_turn(different[::-1], 1, until_clear=True)) == timing.CLEAR
+    assert len(in_turn(different, 1)) > timing.CLEAR
+    same = [machine.run("A", 0.01)] * 2
+    assert len(in_turn(same, 1, until_clear=True)) == len(in_turn(same, 1))

@@ -90,9 +90,7 @@ class Clock:
         self.factors = factors
         self.lengths: list[int] = []
 
-    def __call__(
-        self, models: Sequence[Path], feeds: Path, threads: int, backwards: bool = False
-    ) -> Sequence[Sequence[float]]:
+    def __call__(self, models: Sequence[Path], feeds: Path, *_: Any, **__: Any) -> Sequence[Sequence[float]]:
         with np.load(feeds) as arrays:
             length = arrays["x"].shape[1]
         self.lengths.append(length)
@@ -112,6 +110,7 @@ def contest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, dims:
     """Times the model's own graph as a candidate."""
     imported = read(tmp_path, attention(2), {"seq": dims})
     monkeypatch.setattr(cpu, "time_in_fresh_process", clock)
+    monkeypatch.setenv("TENSAT_DL_PROFILES", str(tmp_path))
     graph, ops = imported.graph, imported.program.ops
     machine = Cpu(TimedGraph(graph, ops, imported), 1, 0)
     costs = priced(imported).price_graph(graph)
