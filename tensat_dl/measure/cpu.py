@@ -24,6 +24,7 @@ from tensat_dl.cost.model import PricedGraph, weight_bytes
 from tensat_dl.cost.profile import Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side, starts
+from tensat_dl.measure.kept_starts import KeptStarts, digest_of_feeds, digest_of_model, key_of
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
 from tensat_dl.measure.statistics import rough_ratio
 from tensat_dl.onnx.agreement import Incomparable, Reference
@@ -96,8 +97,11 @@ class Cpu:
     def contest(self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count) -> Outcome:
         """Times whole graphs and chooses the answer."""
         with TemporaryDirectory(prefix="tensat-dl-") as folder:
-            arena = ModelArena(self._entry, original.weight_bytes, self._threads, self._seed, Path(folder))
-            return contest(self.environment, original, candidates, arena, progress)
+            kept = KeptStarts.on(self.environment)
+            weights = original.weight_bytes
+            arena = ModelArena(self._entry, weights, self._threads, self._seed, Path(folder), kept)
+            found = contest(self.environment, original, candidates, arena, progress)
+            return replace(found, earlier=kept.used)
 
 
 # ---- whole graphs --------------------------------------------------------------------------------------------
@@ -123,8 +127,18 @@ def _reference(entry: TimedGraph, make: Maker, seed: int, path: Path) -> Referen
 class ModelArena:
     """Models of a graph with so many bytes of weights, and of others that are made of it, in files of a folder."""
 
-    def __init__(self, entry: TimedGraph, weight_bytes: int, threads: int, seed: int, folder: Path) -> None:
+    def __init__(
+        self,
+        entry: TimedGraph,
+        weight_bytes: int,
+        threads: int,
+        seed: int,
+        folder: Path,
+        earlier: KeptStarts | None = None,
+    ) -> None:
         self.threads, self.folder = threads, folder
+        self._earlier = earlier or KeptStarts(None)
+        self._digests: dict[Path, str] = {}  #: of models, and of inputs by their files
         # While models are timed, the original is loaded to compare with, and again to be timed.
         self._left = room(weight_bytes) - 2
         self._entry, self._seed = entry, seed
@@ -180,11 +194,20 @@ class ModelArena:
         if sizes not in self._feeds:
             self._feeds[sizes] = self.folder / f"feeds-{len(self._feeds)}.npz"
             np.savez(self._feeds[sizes], allow_pickle=False, **feeds)
+            self._digests[self._feeds[sizes]] = digest_of_feeds(feeds)
         return sizes
 
     def times(self, models: Sequence[Path], backwards: bool, sizes: str = "") -> Sequence[Sequence[float]]:
+        feeds = self._feeds[sizes]
+        for path in models:
+            if path not in self._digests:
+                self._digests[path] = digest_of_model(path)
+        key = key_of([self._digests[path] for path in models], self._digests[feeds])
         try:
-            return time_in_fresh_process(models, self._feeds[sizes], self.threads, backwards, until_clear=True)
+            return self._earlier.times(
+                key,
+                lambda: time_in_fresh_process(models, feeds, self.threads, backwards, until_clear=True),
+            )
         except Failed as e:
             raise Unfit(str(e)) from None
 

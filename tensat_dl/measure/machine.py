@@ -66,7 +66,7 @@ class Outcome:
     latency over the original's, ``after`` that latency, ``elsewhere`` its latency at other sizes, if it was timed
     there, and ``agreement`` how its outputs compare with the original's. It is the answer if it is faster beyond
     noise; else the original is, for the ``reason`` given. Of a ``mix``, several sizes of a dimension, latencies are
-    geometric means, and ``elsewhere`` has each of the sizes.
+    geometric means, and ``elsewhere`` has each of the sizes. So many starts are of ``earlier`` runs.
     """
 
     environment: Environment
@@ -80,6 +80,7 @@ class Outcome:
     elsewhere: tuple[AtOtherSizes, ...] = ()
     mix: tuple[str, ...] = ()
     agreement: Agreement | None = None
+    earlier: int = 0
 
     @property
     def winner(self) -> int | None:

@@ -9,7 +9,7 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 from tensat_dl.core.graph import Graph
-from tensat_dl.core.words import plural
+from tensat_dl.core.words import counted, plural
 from tensat_dl.cost.model import FREE, PricedGraph
 from tensat_dl.run.growth import percent
 from tensat_dl.sizes.named import Sizes, in_words
@@ -94,6 +94,8 @@ def costs_come_from(before: PricedGraph, after: PricedGraph, device: str) -> str
 def measured(found: Outcome) -> str:
     """The result of timing whole graphs, in one line."""
     place = _place(found.environment)
+    if found.earlier:
+        place += f"; with {counted(found.earlier, 'start')} of earlier runs"
     if found.before is None or found.after is None or found.ratio is None:
         return f"{found.reason} ({place})"
     least = min(found.before.median_ms, found.after.median_ms)

@@ -165,6 +165,7 @@ def _measured(found: Outcome | None) -> dict[str, Any] | None:
         "ratio": _interval(found.ratio),
         "elsewhere": [{"sizes": there.sizes, "ratio": _interval(there.ratio)} for there in found.elsewhere],
         "mix": list(found.mix),
+        "earlier_starts": found.earlier,
         "max_rel_error": None if agreement is None else agreement.max_rel,
         "tolerance": None if agreement is None else agreement.tolerance,
         "inputs": None if agreement is None else agreement.inputs,
