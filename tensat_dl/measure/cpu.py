@@ -24,10 +24,11 @@ from tensat_dl.cost.model import PricedGraph, weight_bytes
 from tensat_dl.cost.profile import Measurer, empty, measure_missing, profile_path
 from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.contest import TimedRow, Unfit, contest, side_by_side, starts
-from tensat_dl.measure.kept_starts import KeptStarts, digest_of_feeds, digest_of_model, key_of
+from tensat_dl.measure.kept_starts import KeptStarts, key_of
 from tensat_dl.measure.machine import Count, Outcome, TimedGraph
 from tensat_dl.measure.statistics import rough_ratio
 from tensat_dl.onnx.agreement import Incomparable, Reference
+from tensat_dl.onnx.digests import digest_of_comparison, digest_of_feeds, digest_of_model
 from tensat_dl.onnx.exporter import build, export, random_weights
 from tensat_dl.onnx.model_files import save
 from tensat_dl.ops.semantics.arrays import Array
@@ -172,7 +173,10 @@ class ModelArena:
         return path
 
     def check(self, model: Path) -> Agreement:
-        return self._reference.check(str(model))
+        found = self._reference.check(str(model))
+        imported = self._entry.model
+        of = "" if imported is None else digest_of_comparison(imported, self._seed, model)
+        return replace(found, of=of)
 
     def other_sizes(self) -> str:
         found = self._reference.feeds_elsewhere

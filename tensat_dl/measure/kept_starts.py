@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
-
-import onnx_ir as ir
 
 from tensat_dl.cost.device import PROFILE_SUFFIX, Environment
 from tensat_dl.cost.profile import profile_path
 from tensat_dl.files import write_bytes
 from tensat_dl.kept import forget_old
 from tensat_dl.measure.statistics import rough_ratio
-from tensat_dl.onnx.model_files import external_weights
-from tensat_dl.ops.semantics.arrays import Array
 
 #: How graphs are timed. It goes up whenever a change makes old samples incomparable with new ones.
 PROTOCOL = 1
@@ -103,25 +99,6 @@ def key_of(models: Sequence[str], feeds: str) -> str:
     if not all([*models, feeds]):
         return ""
     return hashlib.sha256(json.dumps([PROTOCOL, *models, feeds]).encode()).hexdigest()
-
-
-def digest_of_model(path: Path) -> str:
-    """A digest of a model; "" if it has weights in other files, which are too large to be read once more."""
-    if any(external_weights(ir.load(path))):
-        return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digest_of_feeds(feeds: Mapping[str, Array]) -> str:
-    """A digest of inputs; "" if one has elements that are objects."""
-    found = hashlib.sha256()
-    for name, x in sorted(feeds.items()):
-        if x.dtype.hasobject:
-            return ""
-        found.update(f"{name} {x.dtype.str} {x.shape}\n".encode())
-        found.update(x.tobytes())
-    return found.hexdigest()
 
 
 def _are_starts(found: Any) -> bool:

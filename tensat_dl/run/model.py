@@ -156,7 +156,8 @@ class Model(Shown):
                 whole = graph is result.after.graph
                 opened = result.sizes.after if whole else OtherSizes(self.opened, self.ops).named(graph, ops)
             return write_fresh(graph, ops, output, seed, opened)
-        written = write_back(self.onnx, graph, output, seed)
+        agreed = None if result.measured is None else result.measured.agreement
+        written = write_back(self.onnx, graph, output, seed, agreed)
         if written.wrong:
             message, hint = f"{output} is not written: {written.wrong}", ""
             if written.agreement.status == "narrow":

@@ -76,13 +76,15 @@ class Equivalence:
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """The result of comparing an optimized model with the original where both run, on ``inputs``. ``max_rel`` is the
-    largest difference over the largest magnitude of its output, and ``tolerance`` the largest that is accepted."""
+    largest difference over the largest magnitude of its output, and ``tolerance`` the largest that is accepted.
+    ``of`` is a digest of what was compared, if there is one."""
 
     status: AgreementStatus
     max_rel: float
     message: str = ""
     inputs: str = ""
     tolerance: float = 0.0
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

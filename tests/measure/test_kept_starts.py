@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx_ir")
-
-import onnx
-from onnx import TensorProto, helper
-
-from tensat_dl.measure.kept_starts import KeptStarts, Start, digest_of_feeds, digest_of_model, key_of
+from tensat_dl.measure.kept_starts import KeptStarts, Start, key_of
 
 FASTER: Start = [[1.0, 0.8], [1.0, 0.7]]
 SLOWER: Start = [[1.0, 1.2], [1.0, 1.3]]
@@ -81,35 +73,3 @@ def test_a_key_has_all_that_is_timed() -> None:
     assert len({*keys}) == 3
     assert "" not in keys
     assert key_of(["a", ""], "x") == key_of(["a", "b"], "") == ""
-
-
-def test_digests(tmp_path: Path) -> None:
-    x = np.ones((2, 3), np.float32)
-    feeds: list[dict[str, Any]] = [
-        {"x": x},
-        {"y": x},
-        {"x": x.T},
-        {"x": x.astype(np.float64)},
-        {"x": 2 * x},
-        {"x": x, "y": x},
-    ]
-    assert len({digest_of_feeds(f) for f in feeds}) == len(feeds)
-    assert digest_of_feeds({"x": x, "y": x}) == digest_of_feeds({"y": x, "x": x})
-    assert digest_of_feeds({"x": np.array(["a"], object)}) == ""
-    found = [
-        digest_of_model(_model(tmp_path / name, value, False))
-        for name, value in (("a", 1), ("b", 1), ("c", 2))
-    ]
-    assert found[0] == found[1] != found[2], "names of files do not matter"
-    assert digest_of_model(_model(tmp_path / "d", 1, True)) == ""
-
-
-def _model(path: Path, value: float, external: bool) -> Path:
-    weight = helper.make_tensor(
-        "w", TensorProto.FLOAT, [4], np.full(4, value, np.float32).tobytes(), raw=True
-    )
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, path, save_as_external_data=external, size_threshold=0)
-    return path
