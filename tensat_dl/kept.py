@@ -45,21 +45,40 @@ def folder(kind: str) -> Path:
 def kept(kind: str, key: str, make: Callable[[], T], most: int = MOST) -> T:
     """The value of ``make``, which depends on nothing but ``key``: read from the cache, or computed and kept.
     Of its kind, the ``most`` values that were written last stay."""
-    try:
-        path = folder(kind) / f"{key}.pickle"
-    except FileNotFoundError:
-        return make()
+    data = _read(kind, key)
     with suppress(Exception):  # a damaged file can raise anything
-        data = path.read_bytes()
-        if os.stat(path).st_uid == os.getuid():
+        if data is not None:
             value: T = unpickled(data)
             return value
     value = make()
+    keep(kind, key, value, most)
+    return value
+
+
+def recall(kind: str, key: str) -> object:
+    """A value that was kept; None if there is none."""
+    data = _read(kind, key)
+    with suppress(Exception):  # a damaged file can raise anything
+        return None if data is None else unpickled(data)
+    return None
+
+
+def keep(kind: str, key: str, value: object, most: int = MOST) -> None:
+    """Keeps a value where there is a folder to write to. Of its kind, the ``most`` that were written last stay."""
     with suppress(OSError):
+        path = folder(kind) / f"{key}.pickle"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, pickled(value))
         forget_old(path.parent, most)
-    return value
+
+
+def _read(kind: str, key: str) -> bytes | None:
+    """The file of a value; None if there is none that is the user's own."""
+    with suppress(OSError):
+        path = folder(kind) / f"{key}.pickle"
+        data = path.read_bytes()
+        return data if os.stat(path).st_uid == os.getuid() else None
+    return None
 
 
 @cache

@@ -68,6 +68,11 @@ class Cpu:
         self._timer: Measurer | None = None
         self._spent = 0.0
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether the time limit of measuring was reached: the next run measures the rest."""
+        return self._spent >= SECONDS
+
     def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count) -> CostModel:
         """The cost model with measurements of these signatures, of each that can run by itself.
 

@@ -66,6 +66,12 @@ def _at_its_sizes(
     parse_seconds: float = 0.0,
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The answer for all sizes of the model together."""
+    machine = machine_of(options, model.graph, model.ops, model.onnx)
+    earlier = None
+    if machine is not None and model.onnx is not None and rules == model.rules:
+        from tensat_dl.run.kept_search import KeptSearches
+
+        earlier = KeptSearches.of(model.onnx, options, machine)
     return optimize(
         model.graph,
         model.ops,
@@ -73,9 +79,10 @@ def _at_its_sizes(
         options,
         progress=progress,
         parse_seconds=parse_seconds,
-        machine=machine_of(options, model.graph, model.ops, model.onnx),
+        machine=machine,
         unfit=model.unfit,
         explained=explained,
         sizes=sizes_of(model.onnx, options),
         opened=model.opened,
+        earlier=earlier,
     )

@@ -4,8 +4,9 @@ through here."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tensat_dl.beside import core_taken
 from tensat_dl.core.egraph import EGraph
@@ -13,6 +14,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import PricedGraph
+from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.fuse.fuse import extended
 from tensat_dl.measure.machine import Machine, Outcome
@@ -31,6 +33,12 @@ from tensat_dl.sizes.resized import Resized
 from tensat_dl.verify.ahead import ahead
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
+if TYPE_CHECKING:
+    from tensat_dl.run.kept_search import KeptSearches
+
+#: Said of an answer whose search was not made again.
+SEARCHED = "what an earlier run found with the same costs was timed and checked again, not searched for"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -42,6 +50,7 @@ class Answer:
     outcome: Outcome | None = None  #: of timing whole graphs; None if that was not asked for, or interrupted
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    extractions: tuple[Extraction, ...] = ()  #: that were timed
 
 
 def optimize(
@@ -57,6 +66,7 @@ def optimize(
     explained: bool = False,
     sizes: tuple[Resized | None, ...] = (),
     opened: OpenGraph | None = None,
+    earlier: KeptSearches | None = None,
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The cheapest graph found that computes the same as ``graph``, and the priced e-graphs of the rounds that led to
     it: it is from the last.
@@ -69,16 +79,22 @@ def optimize(
     With a machine, operators are measured on it, and several candidates are timed there as a whole: the answer is a
     candidate that is faster than the input beyond noise, or else the input. E-nodes that are ``unfit`` are no part of
     an answer. With ``sizes`` of open dimensions, costs are means over these. The answer to a graph that is ``opened``
-    holds at all sizes of its names.
+    holds at all sizes of its names. What an ``earlier`` run found is timed and checked again, not searched for,
+    unless it is to be explained.
     """
+    earlier = None if explained else earlier
     options = options or Options()
     progress = progress or Progress()
     other = None if opened is None else OtherSizes(opened, ops)
     setup = Setup.of(options, graph, rules, ops, machine, unfit if other is None else other.fixed, sizes)
-    result, egraphs = _optimized(graph, ops, rules, options, setup, progress, parse_seconds, explained)
+    result, egraphs = _optimized(
+        graph, ops, rules, options, setup, progress, parse_seconds, explained, earlier
+    )
     if options.reassociate and (apart := rounded_apart(result)):
         keeping = replace(options, reassociate=False)
-        result, egraphs = _optimized(graph, ops, rules, keeping, setup, progress, parse_seconds, explained)
+        result, egraphs = _optimized(
+            graph, ops, rules, keeping, setup, progress, parse_seconds, explained, earlier
+        )
         note = f"{apart}: rules that change how results are rounded were left out"
         result = replace(result, notes=(*result.notes, note))
     if other is not None:
@@ -96,6 +112,7 @@ def _optimized(
     progress: Progress,
     parse_seconds: float,
     explained: bool,
+    earlier: KeptSearches | None,
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The answer at the given sizes, and the e-graphs of the rounds that led to it."""
     given = tuple(rules)
@@ -108,15 +125,18 @@ def _optimized(
     # Whatever runs beside measurements would be measured, too.
     alone = not options.verify or setup.machine is not None
     with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
-        with core_taken():
-            found = (
-                search(graph, rules, setup, progress, explained)
-                if begun is None
-                else search(graph, rules, setup, progress, explained, begun.answered)
-            )
+        known = earlier.recalled(options, setup, progress) if earlier is not None else None
+        if known is None:
+            told = None if begun is None else begun.answered
+            with core_taken():
+                found, extractions = search(graph, rules, setup, progress, explained, told), None
+        else:
+            found, extractions = known
         exploration, egraph = found.last.exploration, found.last.egraph
         iterations = found.iterations
-        answer = _answer(graph, found, setup, progress)
+        answer = _answer(graph, found, extractions, setup, progress)
+        if earlier is not None and known is None:
+            earlier.keep(options, found, answer.extractions)
         table = found.search.model.table
         checked = (
             verified(graph, answer.after.graph, rules, ops, table, iterations, options, progress, begun)
@@ -141,6 +161,7 @@ def _optimized(
         times=Times.of({**progress.seconds(), "parse": parse_seconds}),
         notes=(
             *false,
+            *([SEARCHED] if known else []),
             *([bound] if bound else []),
             *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
             *answer.notes,
@@ -189,8 +210,15 @@ def explain(
     return replace(found, name=graph.name, device=options.target)
 
 
-def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> Answer:
-    """The answer that a search found for ``graph``. It is never costlier than the input."""
+def _answer(
+    graph: Graph,
+    found: Searched,
+    extractions: tuple[Extraction, ...] | None,
+    setup: Setup,
+    progress: Progress,
+) -> Answer:
+    """The answer that a search found for ``graph``. It is never costlier than the input. The ``extractions`` that may
+    be the fastest are looked for, unless they are known."""
     model, machine = found.search.model, setup.machine
     progress.phase("extract")
     before, after = model.price_graph(graph), model.price_graph(found.answer.graph)
@@ -201,7 +229,12 @@ def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> 
         if estimated := len(model.unknown_of([found.answer.graph])):
             operators = f"{estimated:,} different operators" if estimated > 1 else "an operator"
             notes.append(f"the cheapest graph has {operators} whose costs are estimates")
-        outcome, after, used = _fastest(graph, found, setup, machine, progress)
+        after, used = before, {}
+        with suppress(KeyboardInterrupt):
+            if not found.interrupted:
+                if extractions is None:
+                    extractions = tuple(candidates(found.last, setup.method, setup.extract_limits))
+                outcome, after, used = _fastest(graph, found, extractions, machine, progress)
         if outcome is None or outcome.reason:
             why = "interrupted before candidates were timed" if outcome is None else outcome.reason
             notes.append(f"{why}: the input is the answer")
@@ -212,32 +245,26 @@ def _answer(graph: Graph, found: Searched, setup: Setup, progress: Progress) -> 
     untimed = machine is not None and outcome is None
     if found.interrupted and not untimed:  # else the input is the answer
         notes.append("interrupted: the cheapest graph extracted until then is used")
-    return Answer(before, after, used, outcome, tuple(notes), untimed or found.interrupted)
+    return Answer(before, after, used, outcome, tuple(notes), untimed or found.interrupted, extractions or ())
 
 
 def _fastest(
-    graph: Graph, found: Searched, setup: Setup, machine: Machine, progress: Progress
-) -> tuple[Outcome | None, PricedGraph, dict[str, int]]:
-    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it. After
-    Ctrl-C it is the graph, and there is no outcome."""
+    graph: Graph, found: Searched, extractions: tuple[Extraction, ...], machine: Machine, progress: Progress
+) -> tuple[Outcome, PricedGraph, dict[str, int]]:
+    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it."""
     model = found.search.model
     before = model.price_graph(graph)
-    if found.interrupted:
-        return None, before, {}
     entrants: list[tuple[PricedGraph, dict[str, int]]] = []
     seen = {(graph.nodes, graph.outputs)}
-    try:
-        for extraction in candidates(found.last, setup.method, setup.extract_limits):
-            other, origins = found.last.rebuilt(extraction)
-            if (other.nodes, other.outputs) not in seen:
-                seen.add((other.nodes, other.outputs))
-                entrants.append((model.price_graph(other), rules_used(origins)))
-        if machine.rewrites:
-            entrants.append((model.price_graph(replace(graph)), {}))
-        progress.phase("measure")
-        outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
-    except KeyboardInterrupt:
-        return None, before, {}
+    for extraction in extractions:
+        other, origins = found.last.rebuilt(extraction)
+        if (other.nodes, other.outputs) not in seen:
+            seen.add((other.nodes, other.outputs))
+            entrants.append((model.price_graph(other), rules_used(origins)))
+    if machine.rewrites:
+        entrants.append((model.price_graph(replace(graph)), {}))
+    progress.phase("measure")
+    outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
     return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])
 
 

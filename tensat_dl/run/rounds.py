@@ -81,7 +81,7 @@ def search(
     setup: Setup,
     progress: Progress,
     past: bool = False,
-    answered: Answered = lambda graph, ops: None,
+    answered: Answered | None = None,
 ) -> Searched:
     """The cheapest graph that rounds from a graph on lead to; with what led to it, if its ``past`` is asked for.
 

@@ -164,7 +164,7 @@ class Search:
         setup: Setup,
         progress: Progress,
         single: bool = False,
-        answered: Answered = lambda graph, ops: None,
+        answered: Answered | None = None,
     ) -> None:
         self.setup = setup
         self.progress = progress
@@ -179,7 +179,7 @@ class Search:
 
     def tell_of(self, found: Found) -> None:
         """Tells of an answer, unless one that was told of costs as little."""
-        if found.extraction.cost < self._least * (1 - TOLERANCE):
+        if self._answered is not None and found.extraction.cost < self._least * (1 - TOLERANCE):
             self._least = found.extraction.cost
             self._answered(found.rebuilt(found.extraction)[0], self.model.table)
 

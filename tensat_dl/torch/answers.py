@@ -5,16 +5,13 @@ An answer depends on the graph, not on the values of its weights: other weights 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensat_dl.cost.device import this_machine
-from tensat_dl.files import real_path
-from tensat_dl.jobs.identity import identity
-from tensat_dl.kept import digest_of, kept
+from tensat_dl.kept import kept
 from tensat_dl.onnx.importer import Imported
+from tensat_dl.run.kept_search import question
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options
@@ -62,7 +59,7 @@ def answer(
     """The answer for a model: the ``known`` one, if that was for the same graph, one that was kept, or a new one. If
     it is to be ``explained``, it has the steps that lead to it. Raises what `tensat_dl.optimize` does, and
     KeyboardInterrupt after Ctrl-C."""
-    key = _key(imported, options, explained)
+    key = question(imported, options, explained, threads=options.threads)
     if known is not None and known.key == key:
         return known
 
@@ -74,21 +71,3 @@ def answer(
         return KeptAnswer(key, result, imported.to_json())
 
     return kept("torch", key, search, MOST)
-
-
-def _key(imported: Imported, options: Options, explained: bool) -> str:
-    """A digest of all that an answer depends on."""
-    graph, environment = imported.graph, this_machine("cpu", options.threads)
-    parts = (
-        graph.nodes,
-        graph.outputs,
-        imported.header,
-        sorted((name, str(said)) for name, said in imported.said.items()),
-        [sorted(shapes.items()) for shapes in imported.elsewhere],
-        digest_of(path for path in imported.program.files if path != real_path(imported.path)),
-        options,
-        explained,
-        environment.key if environment is not None else "",
-        identity(),
-    )
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
