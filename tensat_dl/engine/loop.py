@@ -36,8 +36,9 @@ from tensat_dl.engine.exploration import (
 )
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.merging import Merging
-from tensat_dl.engine.naming import EngineState, NodeRow, by_constructor
-from tensat_dl.engine.precount import Nodes, join_size, most_matches
+from tensat_dl.engine.naming import EngineState, NodeRow
+from tensat_dl.engine.precount import join_size
+from tensat_dl.engine.reader import MOST_HELD, EngineReader
 from tensat_dl.engine.selection import Selection, joined
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
 from tensat_dl.engine.subsets import Refinement
@@ -50,12 +51,6 @@ PATIENCE = 3
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
-#: Matches of more tensors than this, all together, are not looked for: the engine would hold them all. Where each
-#: member of a long list can be computed in two ways, there are 2^n of them.
-MOST_HELD = 50_000_000
-#: The share of the room that is left that a rule may fill by e-nodes that were read some time ago: e-classes have
-#: merged since.
-SURELY = 0.5
 
 
 @dataclass
@@ -80,10 +75,6 @@ class Explorer:
         self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
         self.quiet = 0  #: iterations since group and multi-pattern rules last ran
         self.done = Counter[str]()  #: matches by single-pattern rule that were applied
-        self.alike = Nodes()  #: the e-nodes as they were last read
-        self.read = 0  #: how many these are
-        #: what was read; None once e-nodes may have been added or merged
-        self.unchanged: EngineState | None = None
         #: the last snapshot, and what it is of
         self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
         self.applied = set[str]()  #: rules that were, in any iteration
@@ -99,6 +90,7 @@ class Explorer:
         self.store.clear()
         self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
+        self.reader = EngineReader(self.store, self.selection)
         self.merging = Merging(self.graph, self.ops, self.store, self.selection, known.prices)
         self.store.load_graph(self.graph)
         self._sort_rules()
@@ -164,7 +156,7 @@ class Explorer:
         stats: list[RuleStats] = []
         if not self._group_all(self.seen, stats, self.merging.refinement(feedback)):
             return None
-        self._freeze()
+        self.reader.fresh()
         self._match_lists()
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
@@ -188,7 +180,7 @@ class Explorer:
 
     def _match_lists(self) -> None:
         """Adds the rules for lists of as many operands as e-nodes have now."""
-        if self.program.match_lists(self.alike):
+        if self.program.match_lists(self.reader.alike):
             self._sort_rules()
 
     def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
@@ -221,7 +213,7 @@ class Explorer:
     def _type(self) -> None:
         """Types what was added, and makes equal what differs in the order of operands."""
         if self.store.engine.changes(saturate("types")):
-            self.unchanged = None
+            self.reader.changed()
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         changed = False
@@ -237,7 +229,7 @@ class Explorer:
             started = time.perf_counter()
             left = self.selection.put_off.pop(rule.name, 0)  # these it finds again
             self.countless.pop(rule.name, None)
-            may_add = self._may_add(rule, nodes)
+            may_add = self.reader.may_add(rule, nodes, self.done[rule.name])
             if nodes + may_add > self.selection.limit:
                 new, full = self._selected(rule, may_add // max(1, rule.new_nodes), left, nodes, stats)
                 changed, nodes = changed or new, self.selection.nodes()
@@ -250,7 +242,8 @@ class Explorer:
                 counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
                 matches += sum(counts.values())
                 if updated:
-                    changed, self.unchanged, now = True, None, self.selection.nodes()
+                    self.reader.changed()
+                    changed, now = True, self.selection.nodes()
                     self._built(single, {name for name, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
                 grown = self.brake.many(rule.name, now - nodes, allowed)
@@ -274,38 +267,6 @@ class Explorer:
         self._type()
         return changed, None
 
-    def _may_add(self, rule: CompiledRule, size: int) -> int:
-        """How many e-nodes a single-pattern rule may add to an e-graph of this size. E-nodes are read again if there
-        may be too little room by what was last read of them."""
-        patterns = rule.rule.source.nodes
-        room = self.selection.limit - size
-        # A few new e-nodes may double the ways to compute each operand of a long list.
-        long = len(patterns) << len(patterns) > MOST_HELD
-        grown = size - self.read > max(room // 20, self.limits.nodes // 100)
-        if long and self.unchanged is None:
-            self._freeze()
-        elif grown:
-            most = self._widest_product(rule) * rule.new_nodes
-            if most <= room * SURELY:
-                return most
-            self._freeze()
-        most = self._widest_product(rule)
-        if most * rule.new_nodes > room:
-            most = max(0, most_matches(rule.rule, self.alike, rule.either) - self.done[rule.name])
-        return most * rule.new_nodes
-
-    def _widest_product(self, rule: CompiledRule) -> int:
-        """The most matches of a single-pattern rule: as if each e-node that its root matches had operands with the
-        most e-nodes of an e-class, and as if e-nodes that were not read yet were all in that e-class."""
-        most = 1
-        for n in rule.rule.source.nodes:
-            alike = self.alike.get((n.op, len(n.args)))
-            count = self.selection.count(n.op, len(n.args))
-            read, widest = (0, 0) if alike is None else (len(alike.nodes), alike.widest)
-            most *= count if n.result in rule.rule.source.outputs else widest + max(0, count - read)
-            most *= 2 if n.result in rule.either else 1
-        return most
-
     def _selected(
         self, rule: CompiledRule, most: int, left: int, size: int, stats: list[RuleStats]
     ) -> tuple[bool, bool]:
@@ -323,7 +284,7 @@ class Explorer:
             return False, False
         if size + count * staged.new_nodes <= self.selection.limit:  # nothing to select, so nothing is read
             return self._apply_all(staged, count, size, stats, started), False
-        waiting = self.selection.matches(staged, self._again())
+        waiting = self.selection.matches(staged, self.reader.now())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         return applied > 0, applied < len(waiting)
 
@@ -334,8 +295,9 @@ class Explorer:
         _, updated = self.store.engine.matches(ruleset("apply-all", rule.name))
         after = before
         if updated:
-            self.unchanged, after = None, self.selection.nodes()
+            self.reader.changed()
             self._built(rule.rule)
+            after = self.selection.nodes()
         seconds = time.perf_counter() - started
         stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
         return updated
@@ -360,7 +322,7 @@ class Explorer:
             return 0
         before = self.selection.nodes()
         applied = self.selection.apply(rule, matches, most)
-        self.unchanged = None
+        self.reader.changed()
         new = self.selection.nodes() - before
         self._built(rule.rule)
         note = self.selection.left(rule, len(matches), applied)
@@ -376,7 +338,7 @@ class Explorer:
         """
         for rule in self._compiled_rules("group"):
             self.store.engine.run(*rule.find)
-        state = self._again()
+        state = self.reader.now()
         if self.by_kind["group"] and self._group_all(View(state, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
@@ -412,13 +374,13 @@ class Explorer:
         rules = self._compiled_rules("group")
         for rule in rules:
             self.store.engine.matches(ruleset("find", rule.name))
-        self.seen = View(self._again(), self.checks)
+        self.seen = View(self.reader.now(), self.checks)
         return self.merging.groups(rules, self.seen)
 
     def _load(self, facts: Additions, view: View) -> None:
         if not facts.nodes:
             return
-        self.unchanged = None
+        self.reader.changed()
         types = {**view.types, **dict(facts.types)}
         self.program.loaded(
             {
@@ -435,26 +397,9 @@ class Explorer:
 
     # ---- snapshots ---------------------------------------------------------------------------------------
 
-    def _freeze(self) -> EngineState:
-        """The engine now, new e-classes named."""
-        frozen = self.store.engine.freeze()
-        rows = self.store.rows(frozen)
-        handles = self.store.handles(frozen)
-        frozen.named |= self.store.name_classes(handles, rows)
-        state = self.unchanged = EngineState.of(frozen, rows, handles)
-        self.alike = by_constructor(rows, state.numbered)
-        self.read = len(rows)
-        return state
-
-    def _again(self) -> EngineState:
-        """As `_freeze`, and if rules have found matches but changed nothing since, without reading e-nodes again."""
-        if self.unchanged is None:
-            return self._freeze()
-        return replace(self.unchanged, frozen=self.store.engine.freeze())
-
     def _settled(self) -> EngineState:
         """The engine after an iteration, as the snapshot has it."""
-        return self._again()
+        return self.reader.now()
 
     def _step(
         self, started: float, stats: list[RuleStats], stop: Stop | None, refinable: bool

@@ -218,7 +218,7 @@ class FilteredExplorer(Explorer):
         found = super().history()
         if not self.filtered:
             return found
-        state = self._freeze()
+        state = self.reader.fresh()
         return replace(found, whole=snapshot(self.store, state, self.graph, max(1, len(state.rows))))
 
     # ---- after an iteration ------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class FilteredExplorer(Explorer):
     def _settle(self) -> None:
         """Brings the filter list up to date."""
         while True:
-            state = self._freeze()
+            state = self.reader.fresh()
             enodes = self.ages.enodes(state)
             back = restorable(enodes)
             if not back:

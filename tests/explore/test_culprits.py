@@ -45,7 +45,7 @@ class Broken(Explorer):
         if self.guilty <= {r.name for r in self.rules}:
             self.store.engine.load("in_equal", [(0, 1)])
             self.store.engine.run(saturate("load"))
-            self.unchanged = None
+            self.reader.changed()
         return changed
 
 

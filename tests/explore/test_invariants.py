@@ -234,7 +234,7 @@ def test_two_types_of_one_class_are_an_alarm() -> None:
     next(steps)
     explorer.store.engine.load("in_equal", [(0, 1)])
     explorer.store.engine.run(saturate("load"))
-    explorer.unchanged = None  # as wherever facts are loaded
+    explorer.reader.changed()  # as wherever facts are loaded
     with pytest.raises(RuleAlarm) as alarm:
         next(steps)
     assert alarm.value.rules == ("applied",)

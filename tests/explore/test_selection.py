@@ -17,6 +17,7 @@ from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import EngineState
 from tensat_dl.engine.precount import Table, by_operator, join_size, most_matches, oldest_within
+from tensat_dl.engine.reader import EngineReader
 from tensat_dl.engine.selection import Savings
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named, steps_of
 
@@ -68,6 +69,19 @@ def test_joins_are_restricted_to_the_oldest_that_fit(joins: list[list[Table]], l
         assert size(set(there[: len(old) + 1])) > limit
 
 
+def counted_readings(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """A list that gets an item each time that an e-graph is read."""
+    readings: list[None] = []
+    fresh = EngineReader.fresh
+
+    def counted(self: EngineReader) -> EngineState:
+        readings.append(None)
+        return fresh(self)
+
+    monkeypatch.setattr(EngineReader, "fresh", counted)
+    return readings
+
+
 def test_nothing_is_read_to_select_from_no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pattern is there, so there might be too many matches, but its condition never holds."""
     program = program_of(
@@ -79,15 +93,8 @@ graph g {
   output relu(relu(x)), tanh(x), exp(x)
 }"""
     )
-    readings: list[int] = []
-    freeze = Explorer._freeze
-
-    def reading(self: Explorer) -> EngineState:
-        readings.append(self.read)
-        return freeze(self)
-
-    monkeypatch.setattr(Explorer, "_freeze", reading)
-    monkeypatch.setattr(Explorer, "_may_add", lambda _, rule, size: 100 if rule.name == "r" else 0)
+    readings = counted_readings(monkeypatch)
+    monkeypatch.setattr(EngineReader, "may_add", lambda _, rule, size, done: 100 if rule.name == "r" else 0)
     explorer = Explorer(graph_in(program), program.ops, program.rules, Limits(nodes=50))
     *_, last = explorer.run()
     assert last.stop == "saturated"
@@ -107,15 +114,8 @@ graph g {
     )
     graph = graph_in(program)
     plain = list(Explorer(graph, program.ops, program.rules, Limits(nodes=50)).run())
-    readings: list[int] = []
-    freeze = Explorer._freeze
-
-    def reading(self: Explorer) -> EngineState:
-        readings.append(self.read)
-        return freeze(self)
-
-    monkeypatch.setattr(Explorer, "_freeze", reading)
-    monkeypatch.setattr(Explorer, "_may_add", lambda _, rule, size: 100 if rule.name == "r" else 0)
+    readings = counted_readings(monkeypatch)
+    monkeypatch.setattr(EngineReader, "may_add", lambda _, rule, size, done: 100 if rule.name == "r" else 0)
     steps = list(Explorer(graph, program.ops, program.rules, Limits(nodes=50)).run())
     assert steps[-1].stop == "saturated"
     one, other = steps[-1].egraph, plain[-1].egraph
