@@ -48,6 +48,8 @@ class View:
                 if found is None:
                     found = types[vector] = TensorType(DTYPES[vector[0]], vector[1:])
                 self.types[handle] = found
+        #: The handles of e-classes that have one type.
+        self.typed = {c: handle for c, handle in handles.items() if handle in self.types}
         self.weights, self.varying, self.merged, self.starts = (
             {handle for handle, _ in known(relation)}
             for relation in ("weights_only", "varying", "merged", "start")
@@ -126,24 +128,25 @@ def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
     """The maximal groups of a rule, in the order of their handles."""
     rule = compiled.rule
     shared, varying = compiled.shared, compiled.varying
-    handles, types, weights, merged = view.handles, view.types, view.weights, view.merged
+    weights, merged = view.weights, view.merged
     decoders = [view.frozen.decoder(sort) for sort, _ in compiled.attrs]
     shown: dict[tuple[Any, ...], tuple[str, ...]] = {}  #: the values of attributes as keys
     alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], list[int]]]] = {}
     tensors, outputs = compiled.tensors, rule.source.outputs
     width = len(tensors)
     own, common, results = ([tensors.index(n) for n in names] for names in (varying, shared, outputs))
-    known = handles.get
+    handle = view.typed.__getitem__
     for row in view.frozen.rows(member_relation(rule.name)):
-        inputs = tuple(row.inputs)
-        found = [known(t, -1) for t in inputs[:width]]
-        if not all(h in types for h in found):
+        inputs = row.inputs
+        try:
+            found = [*map(handle, inputs[:width])]
+        except KeyError:  # seldom
             continue
-        if any(found[i] in merged for i in own) or view.stale(rule, tensors, found):
+        if not merged.isdisjoint([found[i] for i in own]) or view.stale(rule, tensors, found):
             continue
-        if all(found[i] in weights for i in results):
+        if weights.issuperset([found[i] for i in results]):
             continue  # computed ahead of time, where one product is no better than several
-        values = inputs[width:]
+        values = tuple(inputs[width:])
         if values not in shown:
             shown[values] = tuple(repr(d(v)) for d, v in zip(decoders, values, strict=True))
         key = (tuple([found[i] for i in common]), shown[values])
