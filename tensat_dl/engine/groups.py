@@ -152,10 +152,13 @@ def find_groups(compiled: CompiledRule, view: View) -> list[Group]:
         key = (tuple([found[i] for i in common]), shown[values])
         alike.setdefault(key, []).append((values, found))
     out: list[Group] = []
+    attributes: dict[tuple[Any, ...], dict[str, Any]] = {}
     for key in sorted(k for k, members in alike.items() if len(members) > 1):
         values, first = alike[key][0]
-        columns = {n: d(v) for (_, n), d, v in zip(compiled.attrs, decoders, values, strict=True)}
-        attrs = attribute_values(rule, columns, view.checks.ops)
+        attrs = attributes.get(values)
+        if attrs is None:
+            columns = {n: d(v) for (_, n), d, v in zip(compiled.attrs, decoders, values, strict=True)}
+            attrs = attributes[values] = attribute_values(rule, columns, view.checks.ops)
         members = [
             Member(tuple([(n, h[i]) for n, i in zip(varying, own, strict=True)])) for _, h in alike[key]
         ]
@@ -170,27 +173,30 @@ def _compatible(compiled: CompiledRule, group: Group, view: View) -> Iterator[Gr
     # members of the same kinds fit alike
     known = view.checks.fits(rule, group.attrs, [view.kind(h) for h in group.shared.values()])
 
-    def fits(a: Member, b: Member) -> bool:
-        key = (*(view.kind(h) for _, h in a.tensors), *(view.kind(h) for _, h in b.tensors))
+    def kinds(member: Member) -> tuple[int, ...]:
+        return tuple([view.kind(h) for _, h in member.tensors])
+
+    def fits(a: Member, b: Member, key: tuple[int, ...]) -> bool:
         if key not in known:
             known[key] = view.checks.target(rule, group.of([a, b]), view) is not None
         return known[key]
 
     outputs = rule.member_outputs
     operands = [n for n, _ in group.members[0].tensors if n not in outputs]
-    buckets: list[list[Member]] = []
+    buckets: list[tuple[tuple[int, ...], list[Member]]] = []  #: with the kinds of the first member
     taken: set[tuple[int, ...]] = set()
     for m in sorted(group.members, key=lambda m: [m[n] for n in (*operands, *outputs)]):
         result = tuple(m[o] for o in outputs)
         if result in taken:
             continue  # another operand with the same result; the older one was taken
         taken.add(result)
-        bucket = next((b for b in buckets if fits(b[0], m)), None)
+        own = kinds(m)
+        bucket = next((b for first, b in buckets if fits(b[0], m, (*first, *own))), None)
         if bucket is None:
-            buckets.append([m])
+            buckets.append((own, [m]))
         else:
             bucket.append(m)
-    for bucket in buckets:
+    for _, bucket in buckets:
         for layer in _independent(bucket, operands, outputs, view):
             if len(layer) > 1:
                 yield Group(group.shared, group.attrs, layer)
