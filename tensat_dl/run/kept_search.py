@@ -18,9 +18,8 @@ from tensat_dl.cost import CostModel
 from tensat_dl.cost.device import this_machine
 from tensat_dl.engine.exploration import Stop
 from tensat_dl.extract.extraction import Extraction
-from tensat_dl.files import real_path
 from tensat_dl.jobs.identity import identity
-from tensat_dl.kept import digest_of, keep, recall
+from tensat_dl.kept import keep, recall
 from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.run.options import Options
@@ -115,14 +114,17 @@ class KeptSearches:
 def question(imported: Imported, *parts: object, threads: int) -> str:
     """A digest of all that a search for a model depends on, beside its options: not of the values of its weights.
     ``parts`` are what else matters."""
-    graph, environment = imported.graph, this_machine("cpu", threads)
+    graph, program, environment = imported.graph, imported.program, this_machine("cpu", threads)
     known: tuple[object, ...] = (
+        graph.name,
         graph.nodes,
         graph.outputs,
         imported.header,
         sorted((name, str(said)) for name, said in imported.said.items()),
         [sorted(shapes.items()) for shapes in imported.elsewhere],
-        digest_of(path for path in imported.program.files if path != real_path(imported.path)),
+        # as they were read: files of rules may have changed since
+        [(rule.name, rule.declared, rule.content) for rule in program.rules],
+        [(name, op.decl.meaning, op.decl.flops) for name, op in program.declared.items()],
         *parts,
         environment.key if environment is not None else "",
         identity(),

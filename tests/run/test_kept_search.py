@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
+import onnx
 from onnx import helper
 
 import tensat_dl
@@ -49,9 +50,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     monkeypatch.setattr(pipeline, "search", search)
 
-    def found(explained: bool = False, rules: Any = None, **options: Any) -> tuple[Result, bool]:
+    def found(
+        explained: bool = False, rules: Any = None, loaded: Any = None, **options: Any
+    ) -> tuple[Result, bool]:
         searches.clear()
-        loaded = tensat_dl.load(path)
+        loaded = loaded or tensat_dl.load(path)
         asked = aimed(Options(max_iters=2, **options), of_onnx=True)
         result, _ = optimize_model(loaded, asked, explained=explained, rules=rules and rules(loaded))
         return result, bool(searches)
@@ -83,6 +86,38 @@ def test_a_search_for_something_else_is_made(run: Run) -> None:
     assert run(explained=True)[1], "the steps are not kept"
     assert run(rules=lambda loaded: loaded.rules[1:])[1], "other rules"
     assert not run()[1]
+
+
+def test_rules_count_as_they_were_read(run: Run, tmp_path: Path) -> None:
+    file, model = tmp_path / "mine.tsr", str(next(tmp_path.glob("*.onnx")))
+    texts = ["rule mine { relu(x) => x }", 'import "standard"\nrule mine { relu(relu(x)) => relu(x) }']
+    for text, other in (texts, texts[::-1]):
+        file.write_text(text)
+        loaded = tensat_dl.load(model, rules=[file])
+        file.write_text(other)
+        assert run(loaded=loaded)[1]
+        assert not run(loaded=loaded)[1]
+    file.unlink()
+    assert not run(loaded=loaded)[1]
+
+
+def test_operators_of_rules_count(run: Run, tmp_path: Path) -> None:
+    file, model = tmp_path / "mine.tsr", str(next(tmp_path.glob("*.onnx")))
+    for shape in ("shape(x)", "[1]"):
+        file.write_text(f"opaque op mine(x) {{ shape {shape} }}\nrule mine {{ relu(mine(x)) => mine(x) }}")
+        assert run(loaded=tensat_dl.load(model, rules=[file]))[1]
+        file.write_text(f"// the same\n{file.read_text()}")
+        assert not run(loaded=tensat_dl.load(model, rules=[file]))[1]
+
+
+def test_an_answer_has_the_name_of_its_model(run: Run, tmp_path: Path) -> None:
+    path = next(tmp_path.glob("*.onnx"))
+    for name in ("one", "two"):
+        named = onnx.load(path)
+        named.graph.name = name
+        onnx.save(named, path)
+        assert run()[0].after.graph.name == name
+        assert not run()[1]
 
 
 def test_a_search_with_other_costs_is_made(run: Run, tmp_path: Path) -> None:
