@@ -122,6 +122,7 @@ def question(imported: Imported, *parts: object, threads: int) -> str:
         imported.header,
         sorted((name, str(said)) for name, said in imported.said.items()),
         [sorted(shapes.items()) for shapes in imported.elsewhere],
+        [(sorted(dims.items()), sorted(shapes.items())) for dims, shapes in imported.mix],
         # as they were read: files of rules may have changed since
         [(rule.name, rule.declared, rule.content) for rule in program.rules],
         [(name, op.decl.meaning, op.decl.flops) for name, op in program.declared.items()],

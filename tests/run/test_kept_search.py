@@ -110,6 +110,18 @@ def test_operators_of_rules_count(run: Run, tmp_path: Path) -> None:
         assert not run(loaded=tensat_dl.load(model, rules=[file]))[1]
 
 
+def test_each_size_of_a_dimension_has_its_own_search(run: Run, tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "u"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    proto = model(nodes, [value("x", "n", 16)], [value("z", "n", 16)], [random("u", 16, 16)])
+    loaded = tensat_dl.load(saved(tmp_path, proto, "open.onnx"), dims={"n": [4, 8]})
+    assert run(loaded=loaded)[1]
+    assert loaded.onnx is not None
+    for one in loaded.onnx.mix:
+        alone = replace(loaded, onnx=replace(loaded.onnx, mix=(one,)))
+        assert run(loaded=alone)[1]
+        assert not run(loaded=alone)[1]
+
+
 def test_an_answer_has_the_name_of_its_model(run: Run, tmp_path: Path) -> None:
     path = next(tmp_path.glob("*.onnx"))
     for name in ("one", "two"):
