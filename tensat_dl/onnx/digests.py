@@ -42,5 +42,5 @@ def digest_of_comparison(imported: Imported, seed: int, path: Path) -> str:
     if not other or not given:
         return ""
     mix = [dims for dims, _ in imported.mix]
-    asked = imported.path, imported.dims, imported.said, mix, imported.turning
+    asked = imported.reading, imported.dims, imported.said, mix, imported.turning
     return hashlib.sha256(f"{asked} {seed} {given} {other}".encode()).hexdigest()

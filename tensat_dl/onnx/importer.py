@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import onnx
 import onnx_ir as ir
@@ -68,6 +69,8 @@ class Imported:
     nodes: int  #: of the model, constants aside
     older: int = 0  #: the operator set of the file, if the model was converted from that
     given: Mapping[str, Array] | None = None  #: inputs of the user's
+    #: Tells it from what was read another time, when the file or what else it was read from may have been another.
+    reading: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def __repr__(self) -> str:
         return f"<Imported {self.path}: {self.nodes} nodes>"

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from tensat_dl.onnx.agreement import Reference
 from tensat_dl.onnx.digests import digest_of_comparison, digest_of_feeds, digest_of_model
 from tensat_dl.onnx.exporter import export
-from tensat_dl.onnx.importer import Imported
+from tensat_dl.onnx.importer import Imported, import_model
 from tensat_dl.onnx.model_files import save
 from tensat_dl.onnx.write import write_back
 from tests.onnx_files.models import read
@@ -47,6 +47,9 @@ def test_a_comparison_is_not_made_twice(tmp_path: Path, monkeypatch: pytest.Monk
     assert write_back(imported, graph, out, 3).agreement.status == "agrees"
     assert write_back(replace(imported, dims={"n": 2}), graph, out, 3, known).agreement.status == "agrees"
     assert made == [4, 3, 3, 3], "other inputs, nothing known, and other sizes"
+    again = import_model(imported.path, {})
+    assert write_back(again, graph, out, 3, known).agreement.status == "agrees"
+    assert len(made) == 5, "the file may have been another"
 
 
 def test_digests(tmp_path: Path) -> None:
