@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tensat_dl.run.kept_search import KeptSearches
 
 #: Said of an answer whose search was not made again.
-SEARCHED = "what an earlier run found with the same costs was timed and checked again, not searched for"
+SEARCHED = "the search is that of an earlier run with the same costs"
 
 
 @dataclass(frozen=True, slots=True)

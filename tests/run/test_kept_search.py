@@ -175,6 +175,20 @@ def test_a_search_that_was_interrupted_is_not_kept(run: Run, monkeypatch: pytest
     assert run()[1]
 
 
+def test_what_was_not_timed_is_not_said_to_be(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run()
+
+    def contest(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cpu, "contest", contest)
+    again, searched = run()
+    assert not searched
+    assert [note for note in again.notes if "timed" in note or "checked" in note] == [
+        "interrupted before candidates were timed: the input is the answer"
+    ]
+
+
 def test_a_damaged_file_is_no_search(run: Run, tmp_path: Path) -> None:
     run()
     (kept,) = (tmp_path / "cache").rglob("searches/*.pickle")
