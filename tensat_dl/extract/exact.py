@@ -25,7 +25,7 @@ from tensat_dl.extract.reduce import (
     forced_at_sight,
     forced_bound,
     pieces,
-    reduce,
+    reduce_contracted,
     shape,
     transferred,
 )
@@ -86,7 +86,7 @@ def improve(
     best.stage = "reduction"
     apart = forced_at_sight(contract(problem, frozenset()))
     parts, settled = pieces(apart)
-    alike = shapes(parts, preferred)
+    alike = shapes(parts, preferred) if len(parts) != 1 else [0]
     if _repetitive(parts, alike):  # solving one of each is far less work
         best.prove(apart.bound)
         whole = _Improvement(apart.problem, best, preferred, budget, searching)
@@ -94,7 +94,7 @@ def improve(
         return
     if greedily:
         offer_greedy(best, preferred)
-    reduced = reduce(problem, best.cost, preferred)
+    reduced = reduce_contracted(apart.problem, best.cost, preferred)
     if reduced is None:
         best.prove(best.cost)
     else:

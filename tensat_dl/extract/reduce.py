@@ -54,8 +54,12 @@ def reduce(problem: Problem, upper: float, preferred: frozenset[int] = frozenset
     Some derivation among the cheapest of those survives. Where dropping one or another e-node makes no
     difference, ``preferred`` e-nodes and then those with the lowest number stay.
     """
+    return reduce_contracted(contract(problem, frozenset()), upper, preferred)
+
+
+def reduce_contracted(problem: Problem, upper: float, preferred: frozenset[int]) -> Reduced | None:
+    """As `reduce`, of a contracted problem."""
     cutoff = upper * (1 - TOLERANCE)
-    problem = contract(problem, frozenset())
     if len(problem.nodes) > LARGEST:
         problem = thinned(problem, preferred)
     if len(problem.nodes) > LARGEST:

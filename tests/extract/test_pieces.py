@@ -90,13 +90,13 @@ def test_equal_tangles_are_reduced_one_at_a_time(monkeypatch: pytest.MonkeyPatch
         return stacked_egraph([random.Random(1) for _ in range(count)], 5)
 
     sizes = []
-    original = exact.reduce
+    original = exact.reduce_contracted
 
     def counted(problem: Problem, *args: Any) -> Reduced | None:
         sizes.append(problem.num_nodes)
         return original(problem, *args)
 
-    monkeypatch.setattr(exact, "reduce", counted)
+    monkeypatch.setattr(exact, "reduce_contracted", counted)
     found = extract(tangles(50))
     assert (found.status, found.cost) == ("optimal", 50 * extract(tangles(1)).cost)
     assert 0 < max(sizes) <= tangles(1).num_nodes
