@@ -44,9 +44,8 @@ class Selection:
     put_off: dict[str, int] = field(default_factory=dict)  #: matches by rule that are not tried yet
     limit: int = 0  #: of e-nodes
     restricted: dict[str, str] = field(default_factory=dict)  #: rules that are not run on everything, and why
-    _counts: dict[tuple[str, int], int] = field(
-        default_factory=dict
-    )  #: e-nodes by operator and number of operands
+    #: E-nodes by operator and number of operands.
+    _counts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.limit = self.limits.nodes

@@ -103,8 +103,10 @@ class Machine(Protocol):
     """A machine that measures. ``rewrites``: even the model of an unchanged graph differs from the model that was
     read. ``all_at_once``: measuring a few operators takes nearly as long as measuring many."""
 
-    rewrites: bool
-    all_at_once: bool
+    @property
+    def rewrites(self) -> bool: ...
+    @property
+    def all_at_once(self) -> bool: ...
 
     def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count, /) -> CostModel:
         """The cost model with measurements of these signatures, of each that can run by itself."""
@@ -113,3 +115,31 @@ class Machine(Protocol):
         self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count, /
     ) -> Outcome:
         """Times whole graphs and chooses the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A machine that measures once nothing else runs on it: when ``others`` returns."""
+
+    machine: Machine
+    others: Callable[[], None]
+
+    @property
+    def rewrites(self) -> bool:
+        return self.machine.rewrites
+
+    @property
+    def all_at_once(self) -> bool:
+        return self.machine.all_at_once
+
+    def measure(self, model: CostModel, signatures: Sequence[Signature], progress: Count, /) -> CostModel:
+        """As the machine."""
+        self.others()
+        return self.machine.measure(model, signatures, progress)
+
+    def contest(
+        self, original: PricedGraph, candidates: Sequence[PricedGraph], progress: Count, /
+    ) -> Outcome:
+        """As the machine."""
+        self.others()
+        return self.machine.contest(original, candidates, progress)

@@ -17,7 +17,7 @@ from tensat_dl.cost import PricedGraph
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.fuse.fuse import extended
-from tensat_dl.measure.machine import Machine, Outcome
+from tensat_dl.measure.machine import Alone, Machine, Outcome
 from tensat_dl.ops.table import OpTable
 from tensat_dl.run.checked import Checked, notes_on, relied_on, verified
 from tensat_dl.run.growth import reason_to_stop
@@ -122,12 +122,13 @@ def _optimized(
 
         asked = Task(graph, ops, given, rules, false, options, setup)
         return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
-    # Whatever runs beside measurements would be measured, too.
-    alone = not options.verify or setup.machine is not None
-    with nullcontext() if alone else ahead(graph, ops, options.seed) as begun:
+    with ahead(graph, ops, options.seed) if options.verify else nullcontext() as begun:
+        told = None if begun is None else begun.answered
+        if begun is not None and setup.machine is not None:
+            # Whatever runs beside measurements would be measured, too.
+            setup, told = replace(setup, machine=Alone(setup.machine, begun.wait)), None
         known = earlier.recalled(options, setup, progress) if earlier is not None else None
         if known is None:
-            told = None if begun is None else begun.answered
             with core_taken():
                 found, extractions = search(graph, rules, setup, progress, explained, told), None
         else:

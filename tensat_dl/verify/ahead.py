@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -47,15 +48,15 @@ class _Answers:
         self._ended = ended
         self._numbers: dict[Hashable, int] = {}
         self._stop = threading.Event()
-        self._latest: Future[_Run] = Future()
-        self._latest.set_result(_Run())
+        self.latest: Future[_Run] = Future()
+        self.latest.set_result(_Run())
 
     def begin(self, graph: Graph, ops: OpTable) -> Future[_Run]:
         """Begins a run, which ends the one before."""
         self._stop.set()
-        before, stop = self._latest, threading.Event()
-        self._latest, self._stop = beside(lambda: self._run(graph, ops, before.result(), stop)), stop
-        return self._latest
+        before, stop = self.latest, threading.Event()
+        self.latest, self._stop = beside(lambda: self._run(graph, ops, before.result(), stop)), stop
+        return self.latest
 
     def _run(self, graph: Graph, ops: OpTable, before: _Run, stop: threading.Event) -> _Run:
         def watch(_: Value) -> None:
@@ -97,6 +98,11 @@ class Ahead:
 
     def half(self) -> Half | None:
         return self._half.result()
+
+    def wait(self) -> None:
+        """Returns once nothing is computed ahead any more."""
+        begun: list[Future[Any]] = [self._expected, self._half, self._answers.latest]
+        wait(begun)
 
     def answered(self, graph: Graph, ops: OpTable) -> None:
         """A search has found an answer, and goes on."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,8 @@ from tensat_dl.cost.signature import Signature
 from tensat_dl.measure.machine import Candidate, Count, Outcome
 from tensat_dl.run import of_model
 from tensat_dl.run.needed import HOPE
+from tensat_dl.verify import ahead
+from tensat_dl.verify.equivalence import Expectation
 from tests.cli.running import EXAMPLES
 from tests.run.graphs import drawn
 
@@ -105,3 +109,38 @@ def test_what_cannot_be_measured_is_tried_once(run: Callable[..., Pretended]) ->
     machine = run(random(1), False, lambda _: 0.0)
     assert machine.measured
     assert len(machine.measured) == len(set(machine.measured))
+
+
+def test_nothing_is_measured_while_the_input_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run, which goes on for as long as nobody waits for it, would be measured, too."""
+    running, waited_for = threading.Event(), threading.Event()
+    wait, expected = ahead.Ahead.wait, ahead.expected
+
+    def slow(*args: Any) -> Expectation:
+        running.set()
+        waited_for.wait(10)
+        found = expected(*args)
+        running.clear()
+        return found
+
+    def waiting(begun: ahead.Ahead) -> None:
+        waited_for.set()
+        wait(begun)
+
+    class Watched(Pretended):
+        def measure(self, *args: Any) -> CostModel:
+            assert not running.is_set()
+            return super().measure(*args)
+
+        def contest(self, *args: Any) -> Outcome:
+            assert not running.is_set()
+            return super().contest(*args)
+
+    monkeypatch.setattr(ahead, "expected", slow)
+    monkeypatch.setattr(ahead.Ahead, "wait", waiting)
+    machine = Watched(False, by_hash)
+    monkeypatch.setattr(of_model, "machine_of", lambda *_: machine)
+    result = tensat_dl.optimize(random(1), device="cpu")
+    assert machine.measured
+    assert result.equivalence is not None
+    assert result.equivalence.status == "equivalent"
