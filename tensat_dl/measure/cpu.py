@@ -215,6 +215,7 @@ class ModelArena:
         try:
             return self._earlier.times(
                 key,
+                len(models),
                 lambda: time_in_fresh_process(models, feeds, self.threads, backwards, until_clear=True),
             )
         except Failed as e:

@@ -49,15 +49,15 @@ class KeptStarts:
             return cls(None)
         return cls(profile.with_name(f"{profile.name.removesuffix(PROFILE_SUFFIX)}.starts"))
 
-    def times(self, key: str, measure: Callable[[], Start]) -> Start:
-        """The next start of the models and inputs that a key stands for: an earlier one, or one that is measured. No
-        key stands for models that are not known."""
+    def times(self, key: str, models: int, measure: Callable[[], Start]) -> Start:
+        """The next start of so many models and the inputs that a key stands for: an earlier one, or one that is
+        measured. No key stands for models that are not known."""
         if self._folder is None or not key:
             return measure()
         if key not in self._left:
-            self._left[key] = self._read(key)
+            self._left[key] = self._read(key, models)
             self._all[key] = list(self._left[key])
-            if self._left[key] and len(self._left[key][0][0]) == 2:
+            if self._left[key] and models == 2:
                 self._confirm(key, found := measure())
                 return found
         if self._left[key]:
@@ -79,10 +79,10 @@ class KeptStarts:
         assert self._folder is not None
         return self._folder / f"{key}.json"
 
-    def _read(self, key: str) -> list[Start]:
+    def _read(self, key: str, models: int) -> list[Start]:
         with suppress(OSError, ValueError):
             found = json.loads(self._path(key).read_text(encoding="utf-8"))
-            if _are_starts(found):
+            if _are_starts(found, models):
                 return list(found)
         return []
 
@@ -101,13 +101,12 @@ def key_of(models: Sequence[str], feeds: str) -> str:
     return hashlib.sha256(json.dumps([PROTOCOL, *models, feeds]).encode()).hexdigest()
 
 
-def _are_starts(found: Any) -> bool:
-    """Whether what was read is a list of starts of as many models each."""
+def _are_starts(found: Any, models: int) -> bool:
+    """Whether what was read is a list of starts of so many models."""
     return (
         isinstance(found, list)
         and all(isinstance(start, list) and start for start in found)
-        and all(isinstance(turn, list) and turn for start in found for turn in start)
-        and len({len(turn) for start in found for turn in start}) <= 1
+        and all(isinstance(turn, list) and len(turn) == models for start in found for turn in start)
         and all(
             isinstance(s, float) and isfinite(s) and s > 0 for start in found for turn in start for s in turn
         )

@@ -21,7 +21,7 @@ def run(folder: Path | None, new: Start, count: int = 4, key: str = "key") -> tu
         timed += 1
         return new
 
-    return [kept.times(key, measure) for _ in range(count)], timed, kept.used
+    return [kept.times(key, len(new[0]), measure) for _ in range(count)], timed, kept.used
 
 
 def test_earlier_starts_count_if_a_new_one_confirms_them(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_other_models_have_other_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "{}", "[[[0, 1]]]", "[[[1.0, -1.0]]]", "[[[1.0, 1.0], [1.0]]]", "[[]]"]
+    "text", ["", "[", "{}", "[[[0, 1]]]", "[[[1.0, -1.0]]]", "[[[1.0, 1.0], [1.0]]]", "[[]]", "[[[1.0]]]"]
 )
 def test_a_damaged_file_is_no_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "key.json").write_text(text)
