@@ -21,6 +21,7 @@ from onnx.helper import make_node
 
 import tensat_dl
 from tensat_dl.core.diagnostics import TsrError
+from tensat_dl.onnx import need_onnx
 from tests.cli.processes import linux
 from tests.cli.running import EXAMPLES, Done, invoke
 
@@ -285,6 +286,30 @@ def test_without_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     refused(path, say="onnx_ir, which is not installed", hint="pip install 'tensat-dl[onnx]'")
     done: Done = invoke("run", EXAMPLES / "tiny_fuse_relu.tsr", "-o", tmp_path / "new.onnx", "-q")
     assert (done.code, "pip install" in done.err) == (2, True)
+
+
+class Broken:
+    """Finds a package whose library can't be loaded, for this reason."""
+
+    def __init__(self, package: str, reason: BaseException | None) -> None:
+        self.package = package
+        self.reason = reason
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == self.package:
+            raise ImportError("libfoo.so: cannot open shared object file", name=name) from self.reason
+
+
+def test_a_package_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while its library is loaded looks the same to Python."""
+    monkeypatch.delitem(sys.modules, "onnx_ir", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [Broken("onnx_ir", None), *sys.meta_path])
+        with pytest.raises(TsrError, match=r"onnx_ir, which cannot be imported: libfoo.so: cannot open"):
+            need_onnx()
+    monkeypatch.setattr(sys, "meta_path", [Broken("onnx_ir", KeyboardInterrupt()), *sys.meta_path])
+    with pytest.raises(KeyboardInterrupt):
+        need_onnx()
 
 
 def test_reshapes_that_are_written_anew_fit_other_sizes(tmp_path: Path) -> None:
