@@ -9,8 +9,7 @@ since. A search that a limit of seconds, the memory limit or Ctrl-C may have end
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensat_dl.core.progress import Progress
@@ -20,11 +19,10 @@ from tensat_dl.engine.exploration import Stop
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.jobs.identity import identity
 from tensat_dl.kept import keep, recall
-from tensat_dl.lang.declare import Declared
 from tensat_dl.measure.machine import Machine
 from tensat_dl.run.options import Options
 from tensat_dl.run.rounds import Searched
-from tensat_dl.run.search import EqualGraph, Found, Search, Setup
+from tensat_dl.run.search import Search, Setup
 
 if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
@@ -38,22 +36,16 @@ _REPEATED: frozenset[Stop] = frozenset({"saturated", "iterations", "nodes"})
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A `Searched` without its state, with the cost model and the operators that the state has come to, and the
+    """What a search found, of whose state it has the cost model and the operators that these came to; and the
     extractions that are candidates."""
 
-    answer: EqualGraph
-    rounds: tuple[Found, ...]
-    gained: int
-    stops: tuple[Stop, ...]
-    ended: str
-    tried: bool
-    model: CostModel
-    declared: Mapping[str, Declared]
+    found: Searched
     extractions: tuple[Extraction, ...]
 
     def holds(self, now: CostModel) -> bool:
         """Whether the costs that were measured then are still the profile's."""
-        then = {} if self.model.profile is None else self.model.profile.entries
+        profile = self.found.search.model.profile
+        then = {} if profile is None else profile.entries
         entries = {} if now.profile is None else now.profile.entries
         return all(entries.get(text) == measured for text, measured in then.items())
 
@@ -76,15 +68,10 @@ class KeptSearches:
         self, options: Options, setup: Setup, progress: Progress
     ) -> tuple[Searched, tuple[Extraction, ...]] | None:
         """What an earlier run found, and its candidates; None if there is nothing, or if its costs do not hold."""
-        found = recall("searches", self._key(options))
-        if not isinstance(found, _Kept) or not found.holds(setup.model):
+        kept = recall("searches", self._key(options))
+        if not isinstance(kept, _Kept) or not kept.holds(setup.model):
             return None
-        state = Search(setup, progress)
-        state.model, state.declared = found.model, dict(found.declared)
-        searched = Searched(
-            found.answer, found.rounds, found.gained, found.stops, found.ended, found.tried, state
-        )
-        return searched, found.extractions
+        return _with_state(kept.found, setup, progress), kept.extractions
 
     def keep(self, options: Options, found: Searched, extractions: tuple[Extraction, ...]) -> None:
         """Keeps what a run found, if another one would find the same."""
@@ -93,22 +80,18 @@ class KeptSearches:
             return
         if not extractions or any(e.interrupted for e in extractions):  # Ctrl-C came before
             return
-        state = found.search
-        kept = _Kept(
-            found.answer,
-            found.rounds,
-            found.gained,
-            found.stops,
-            found.ended,
-            found.tried,
-            state.model,
-            state.declared,
-            extractions,
-        )
+        kept = _Kept(_with_state(found, Setup(found.search.model), Progress()), extractions)
         keep("searches", self._key(options), kept, MOST)
 
     def _key(self, options: Options) -> str:
         return hashlib.sha256(f"{self.question} {options!r}".encode()).hexdigest()
+
+
+def _with_state(found: Searched, setup: Setup, progress: Progress) -> Searched:
+    """What a search found, as of one with another setup."""
+    state = Search(setup, progress)
+    state.model, state.declared = found.search.model, found.search.declared
+    return replace(found, search=state)
 
 
 def question(imported: Imported, *parts: object, threads: int) -> str:
