@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from pathlib import Path
@@ -37,9 +38,13 @@ from tensat_dl.ops.table import OpTable
 #: Operators are timed in rounds: a machine that is shared, or that changes its frequency, is slow at one moment and
 #: fast at the next. In each round so many samples of an operator are taken, or fewer if they take longer than this
 #: together; and a round begins so many seconds after the one before.
-ROUNDS, SAMPLES, SECONDS, EVERY = 5, 3, 0.05, 0.15
-#: How fast the machine is at a moment, this product tells, which is timed before each operator.
+ROUNDS, SAMPLES, SECONDS, EVERY = 4, 2, 0.05, 0.1
+#: How fast the machine is at a moment, this product tells, which is timed before every second operator: by the median
+#: of that time and as many as this before and after it, since one of them scatters as much as an operator does.
+#: Measurements of 237 operators repeated as well as with five rounds of three samples and a product before each,
+#: in half of the time.
 REFERENCE = parse("matmul(f32[256, 256], weight f32[256, 256]; act=none) -> f32[256, 256] @ cpu")
+BETWEEN, NEAR = 2, 3
 #: When the reference takes x times as long as usual, operators take about x to this power times as long. With it,
 #: measurements of 65 operators on a shared machine scattered little, within a minute and from one to the next.
 SLOWED = 0.8
@@ -59,6 +64,8 @@ MOST_BYTES = 2**29
 #: best time of each counts: the time of a call is subtracted from every operator's time, so that a moment when the
 #: machine was busy would make all of them look cheap.
 SHORT, LONG = 1, 65
+#: They are timed in so many rounds, each with so many samples.
+CHAIN_ROUNDS, CHAIN_SAMPLES = 5, 3
 
 
 class OperatorTimer:
@@ -74,7 +81,7 @@ class OperatorTimer:
         self.usual = usual
         x = np.ones(1, np.float32)
         chains = [Copies([Session(_chain(n), threads).bound({"x0": x})], self.clock) for n in (SHORT, LONG)]
-        rounds = [[median(chain.samples(SAMPLES)) for chain in chains] for _ in range(ROUNDS)]
+        rounds = [[median(chain.samples(CHAIN_SAMPLES)) for chain in chains] for _ in range(CHAIN_ROUNDS)]
         short, long = (min(times) for times in zip(*rounds, strict=True))
         #: Seconds of a node of one number, which no operator takes less than.
         self.node = max(0.0, (long - short) / (LONG - SHORT))
@@ -88,23 +95,32 @@ class OperatorTimer:
 
     def _measured(self, batch: Sequence[Signature]) -> list[Measurement | None]:
         ready = [self._copies_of(signature) for signature in batch]
-        samples: list[list[tuple[float, float]]] = [[] for _ in batch]  # with the reference's at this moment
+        able = [operator for operator in ready if operator is not None]
+        rounds: list[_Round] = []
         begin = -inf
-        for _ in range(ROUNDS if any(ready) else 0):
+        for _ in range(ROUNDS if able else 0):
             time.sleep(max(0.0, begin - time.monotonic()))
             begin = time.monotonic() + EVERY
-            for operator, found in zip(ready, samples, strict=True):
-                if operator is not None:
-                    (reference,) = self._reference.samples(1)
-                    found += [(seconds, reference) for seconds in operator.samples(SAMPLES)]
-        if self.usual is None and any(samples):
-            self.usual = median(reference for found in samples for _, reference in found)
-        return [self._summed(found) if found else None for found in samples]
+            rounds.append(self._round(able))
+        if self.usual is None and rounds:
+            self.usual = median(seconds for one in rounds for seconds in one.reference)
+        found = iter([self._summed([one.samples(k) for one in rounds]) for k in range(len(able))])
+        return [None if operator is None else next(found) for operator in ready]
 
-    def _summed(self, samples: Sequence[tuple[float, float]]) -> Measurement:
-        """The measurement on a machine that is as fast as it usually is."""
+    def _round(self, operators: Sequence[Copies]) -> _Round:
+        reference: list[float] = []
+        seconds = []
+        for turn, operator in enumerate(operators):
+            if turn % BETWEEN == 0:
+                reference += self._reference.samples(1)
+            seconds.append(operator.samples(SAMPLES))
+        return _Round(reference, seconds)
+
+    def _summed(self, rounds: Sequence[tuple[Sequence[float], float]]) -> Measurement:
+        """The measurement on a machine that is as fast as it usually is, from the samples of each round and what the
+        reference took at their moment."""
         assert self.usual is not None
-        seconds = [s * (self.usual / reference) ** SLOWED - self.call for s, reference in samples]
+        seconds = [s * (self.usual / now) ** SLOWED - self.call for samples, now in rounds for s in samples]
         found = summary([max(self.node, s) for s in seconds])
         return Measurement(found.median_ms, found.spread_ms, found.samples)
 
@@ -127,6 +143,20 @@ class OperatorTimer:
                 (proto, feeds), optimized = blocked, False
         data = proto.SerializeToString()
         return [Session(data, self.threads, optimized).bound(feeds) for _ in range(copies(signature))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Seconds of operators that were timed one after the other, by sample, and of the reference before every second
+    one."""
+
+    reference: Sequence[float]
+    seconds: Sequence[Sequence[float]]
+
+    def samples(self, k: int) -> tuple[Sequence[float], float]:
+        """The samples of an operator, and what the reference took about then."""
+        at = k // BETWEEN
+        return self.seconds[k], median(self.reference[max(0, at - NEAR) : at + NEAR + 1])
 
 
 class Copies:

@@ -84,30 +84,33 @@ def test_what_onnx_does_not_have_is_not_measured(text: str, timer: OperatorTimer
 
 
 class Slowed:
-    """An operator of so many seconds on a machine that is slow at every third turn."""
+    """An operator of so many seconds, called so often in a round, on a machine that is slow in the second round. The
+    call of the number ``slip`` happens to take longer."""
 
-    turn = 0
-
-    def __init__(self, seconds: float, slowed: float) -> None:
-        self.seconds, self.slowed = seconds, slowed
+    def __init__(self, seconds: float, slowed: float, calls: int, slip: int | None = None) -> None:
+        self.seconds, self.slowed, self.calls, self.slip = seconds, slowed, calls, slip
+        self.turn = 0
 
     def samples(self, count: int) -> list[float]:
-        slow = Slowed.turn % 3 == 0
-        Slowed.turn += self.slowed < 1  # the reference comes first
-        return [self.seconds * 2.0 ** (self.slowed * slow)] * count
+        slow = self.turn // self.calls % operators.ROUNDS == 1
+        odd = 3.0 if self.turn == self.slip else 1.0
+        self.turn += 1
+        return [odd * self.seconds * 2.0 ** (self.slowed * slow)] * count
 
 
 def test_a_slow_moment_does_not_count(timer: OperatorTimer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timer, "_reference", Slowed(0.001, 1.0))
-    monkeypatch.setattr(timer, "_copies_of", lambda _: Slowed(0.01, operators.SLOWED))
+    """Nor that the reference happens to take long."""
+    monkeypatch.setattr(timer, "_copies_of", lambda _: Slowed(0.01, operators.SLOWED, 1))
     monkeypatch.setattr(timer, "usual", None)
     monkeypatch.setattr(operators, "EVERY", 0.0)
     for usual in (0.001, 0.002):  # by its median at first, then as it is told
-        found = [found for _, found in timer(map(parse, SIGNATURES[:4]))]
+        monkeypatch.setattr(timer, "_reference", Slowed(0.001, 1.0, 5, slip=6))
+        found = [found for _, found in timer(map(parse, SIGNATURES[:9]))]
         for one in found:
             assert one is not None
             expected = 10.0 * (usual / 0.001) ** operators.SLOWED
             assert one.median_ms == pytest.approx(expected - 1e3 * timer.call)
+            assert one.spread_ms == pytest.approx(0.0)
             assert one.samples == operators.ROUNDS * operators.SAMPLES
         assert timer.usual == usual
         monkeypatch.setattr(timer, "usual", 0.002)
