@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.budget import Budget, ExtractLimits
-from tensat_dl.extract.exact import improve
+from tensat_dl.extract.exact import Solved, improve
 from tensat_dl.extract.extraction import TOLERANCE, Extraction, ExtractionError, Progress, check, check_method
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.ilp import ILP_METHODS, solve_ilp
@@ -33,6 +33,7 @@ def extract(
     early: int = 0,
     n_best: int = 1,
     known: Sequence[Sequence[int]] = (),
+    solved: Solved | None = None,
 ) -> Extraction:
     """The cheapest acyclic choice of e-nodes for the roots of a priced e-graph, by one of `METHODS`.
 
@@ -41,7 +42,8 @@ def extract(
     best choice so far. ``progress`` is called with each better cost or bound. The exact method solves the part of the
     first ``early`` e-classes first, and starts from that answer: so an e-graph that has grown too large to be
     searched gives no worse answer than the part that it grew from. ``known`` are other graphs for the roots, each as
-    its e-nodes in topological order, which no answer of the methods with a bound is costlier than.
+    its e-nodes in topological order, which no answer of the methods with a bound is costlier than. What earlier
+    extractions by the exact method have ``solved`` is not solved again.
 
     With ``n_best`` above 1, which is for the exact method, ``runners_up`` of the answer has the next cheapest
     derivations, ``n_best`` - 1 if there are as many. They get about as much work again as the best answer took,
@@ -64,14 +66,14 @@ def extract(
     else:
         best = first_incumbent(problem, egraph, progress, start, known)
         try:
-            _solve(method, problem, best, preferred, budget, early)
+            _solve(method, problem, best, preferred, budget, early, solved)
         except KeyboardInterrupt:
             budget.interrupted = True  # the incumbent and its bound stand
     spent = work - budget.work
     if n_best > 1 and not budget.interrupted:
         budget.work = min(work, max(spent, _LEAST_WORK))
         budget.deadline = deadline
-        others = runners_up(problem, kernels(egraph), best, n_best - 1, preferred, budget)
+        others = runners_up(problem, kernels(egraph), best, n_best - 1, preferred, budget, solved)
     extraction = Extraction(
         choices=best.choice,
         cost=best.cost,
@@ -90,18 +92,23 @@ def extract(
 
 
 def next_best(
-    egraph: EGraph, best: Extraction, count: int, limits: ExtractLimits | None = None
+    egraph: EGraph,
+    best: Extraction,
+    count: int,
+    limits: ExtractLimits | None = None,
+    solved: Solved | None = None,
 ) -> tuple[Extraction, ...]:
     """Up to ``count`` other derivations beside an answer of the exact method, cheapest first: the next cheapest ones,
     and before them one that is cheaper than the answer, should it come up. They get about as much work as the answer
-    took, within the limits. Raises KeyboardInterrupt."""
+    took, within the limits; what was ``solved`` is not solved again. Raises KeyboardInterrupt."""
     budget = Budget.of(limits or ExtractLimits())
     budget.work = min(budget.work, max(best.work, _LEAST_WORK))
     problem = from_egraph(egraph)
     incumbent = Incumbent(problem)
     incumbent.offer(best.choices)
     incumbent.prove(best.bound)
-    others = runners_up(problem, kernels(egraph), incumbent, count, source_nodes(egraph), budget)
+    preferred = source_nodes(egraph)
+    others = runners_up(problem, kernels(egraph), incumbent, count, preferred, budget, solved)
     if budget.interrupted:
         raise KeyboardInterrupt
     if incumbent.choice != best.choices:
@@ -121,13 +128,19 @@ def _check(method: str, n_best: int) -> None:
 
 
 def _solve(
-    method: str, problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, early: int
+    method: str,
+    problem: Problem,
+    best: Incumbent,
+    preferred: frozenset[int],
+    budget: Budget,
+    early: int,
+    solved: Solved | None,
 ) -> None:
     """Offers better choices and bounds, by a method that has bounds."""
     if method == "exact":
         if early:
-            _start_early(early, problem, best, preferred, budget)
-        improve(problem, best, preferred, budget, greedily=True)
+            _start_early(early, problem, best, preferred, budget, solved)
+        improve(problem, best, preferred, budget, greedily=True, solved=solved)
     elif method in ILP_METHODS:
         offer_greedy(best, preferred)
         best.stage = "program"
@@ -151,7 +164,12 @@ def _other(best: Extraction, problem: Problem, choice: Choice) -> Extraction:
 
 
 def _start_early(
-    early: int, problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget
+    early: int,
+    problem: Problem,
+    best: Incumbent,
+    preferred: frozenset[int],
+    budget: Budget,
+    solved: Solved | None,
 ) -> None:
     """Offers the answer of the problem of these e-classes alone."""
     kids = problem.kids
@@ -164,5 +182,5 @@ def _start_early(
     answer = Incumbent(part)
     answer.offer(dag_greedy(part, preferred))
     with budget.share(_EARLY_SHARE) as share:
-        improve(part, answer, preferred, share)
+        improve(part, answer, preferred, share, solved=solved)
     best.offer(answer.choice)

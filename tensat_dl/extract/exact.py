@@ -25,9 +25,10 @@ from tensat_dl.extract.reduce import (
     forced_at_sight,
     forced_bound,
     pieces,
+    placed,
+    places,
     reduce_contracted,
     shape,
-    transferred,
 )
 from tensat_dl.extract.relaxation import Relaxed
 from tensat_dl.extract.small_parts import follow, narrow, search
@@ -76,21 +77,24 @@ def improve(
     searching: bool = True,
     loops: Sequence[Loop] = (),
     greedily: bool = False,
+    solved: Solved | None = None,
 ) -> None:
     """Makes the incumbent as cheap, and its bound as high, as the budget allows.
 
     With ``searching``, a large problem that the relaxation leaves open is also searched for better choices, in turn
     with the integer program: this function solves small parts of it. ``loops`` are the loops of cuts that mattered in
-    a larger problem. With ``greedily``, the incumbent is at least as cheap as what greedy extraction finds.
+    a larger problem. With ``greedily``, the incumbent is at least as cheap as what greedy extraction finds. Pieces
+    that are ``solved`` are not solved again.
     """
+    solved = Solved() if solved is None else solved
     best.stage = "reduction"
     apart = forced_at_sight(contract(problem, frozenset()))
     parts, settled = pieces(apart)
-    alike = shapes(parts, preferred) if len(parts) != 1 else [0]
-    if _repetitive(parts, alike):  # solving one of each is far less work
+    shapes = [shape(part, preferred) for part in parts] if len(parts) != 1 else [None]
+    if _repetitive(parts, shapes):  # solving one of each is far less work
         best.prove(apart.bound)
-        whole = _Improvement(apart.problem, best, preferred, budget, searching)
-        whole.solve_apart(apart, parts, settled, alike, loops)
+        whole = _Improvement(apart.problem, best, preferred, budget, searching, solved)
+        whole.solve_apart(apart, parts, settled, shapes, loops)
         return
     if greedily:
         offer_greedy(best, preferred)
@@ -102,7 +106,28 @@ def improve(
             best.stage = "search"
             with budget.share(_DESCENT_SHARE) as share:
                 descend(reduced.problem, best, share)
-        _Improvement(reduced.problem, best, preferred, budget, searching).run(reduced, loops)
+        _Improvement(reduced.problem, best, preferred, budget, searching, solved).run(reduced, loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The best answers of pieces, which are proven, by their shapes: an e-graph that is asked for its answer at other
+    prices, or that has grown, has most of its pieces as they were."""
+
+    answers: dict[Hashable, Sequence[int]] = field(default_factory=dict)
+
+    def offered(self, key: Hashable, best: Incumbent) -> bool:
+        """Offers the answer of a shape, if that is known, to a piece that has it."""
+        found = self.answers.get(key)
+        if found is not None:
+            best.offer(placed(found, best.problem))
+            best.prove(best.cost)
+        return found is not None
+
+    def keep(self, key: Hashable, best: Incumbent) -> None:
+        """Keeps the answer of a piece of this shape, if it is proven."""
+        if best.proven:
+            self.answers[key] = places(best.choice, best.problem)
 
 
 @dataclass(slots=True)
@@ -114,6 +139,7 @@ class _Improvement:
     preferred: frozenset[int]
     budget: Budget
     searching: bool
+    solved: Solved
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     ahead: float = 0.0  #: work on the relaxation less that on parts near it
     narrowed: float = inf  #: the gap below which parts near the relaxation are worth solving again
@@ -132,7 +158,8 @@ class _Improvement:
                 return
             parts, settled = pieces(reduced)
             if len(parts) > 1:
-                self.solve_apart(reduced, parts, settled, shapes(parts, self.preferred), loops)
+                shapes = [shape(part, self.preferred) for part in parts]
+                self.solve_apart(reduced, parts, settled, shapes, loops)
                 return
             if reduced.marks is None:  # its relaxation would take too long
                 return
@@ -143,43 +170,63 @@ class _Improvement:
         reduced: Reduced,
         parts: Sequence[Problem],
         settled: Choice,
-        alike: Sequence[int],
+        shapes: Sequence[Hashable],
         loops: Sequence[Loop],
     ) -> None:
         """Solves the pieces one by one and offers their union.
 
-        Pieces that are ``alike``, of which graphs of repeated blocks have many, are solved once.
+        Pieces of one shape, of which graphs of repeated blocks have many, are solved once.
         """
         best, problem = self.best, reduced.problem
         best.stage = "pieces"
         settled_cost = fsum(problem.cost[n] for n in settled.values())
-        answers = {i: Incumbent(parts[i]) for i in alike}
-        for answer in answers.values():
-            part = answer.problem
+        answers: dict[Hashable, Incumbent] = {}
+        for part, key in zip(parts, shapes, strict=True):
+            if key in answers:
+                continue
+            answer = answers[key] = Incumbent(part)
+            if self.solved.offered(key, answer):
+                continue
             answer.offer(dag_greedy(part, self.preferred))
             known = {c: n for c, n in best.choice.items() if n in part.cost and c in part.nodes}
             answer.offer(extended(part, known))
-            answer.prove(forced_bound(answer.problem))
+            answer.prove(forced_bound(part))
 
-        def solved(_cost: float, _bound: float) -> None:
-            best.prove(settled_cost + fsum(answers[i].bound for i in alike))
+        def offered(_cost: float, _bound: float) -> None:
+            best.prove(settled_cost + fsum(answers[key].bound for key in shapes))
             union = dict(settled)
-            for part, i in zip(parts, alike, strict=True):
-                union.update(transferred(answers[i].choice, parts[i], part))
+            chosen = {key: places(answer.choice, answer.problem) for key, answer in answers.items()}
+            for part, key in zip(parts, shapes, strict=True):
+                union.update(placed(chosen[key], part))
             best.offer(problem.expanded(union))
 
-        sizes = {i: count * parts[i].num_nodes for i, count in Counter(alike).items()}
+        sizes = {
+            key: count * answers[key].problem.num_nodes
+            for key, count in Counter(shapes).items()
+            if not answers[key].proven
+        }
         total = left = sum(sizes.values())
-        for i, answer in answers.items():
-            if sizes[i] > _TOLD * total:
-                answer.progress = solved
-            with self.budget.share(sizes[i] / left) as share:
+        for key, size in sizes.items():
+            answer = answers[key]
+            if size > _TOLD * total:
+                answer.progress = offered
+            with self.budget.share(size / left) as share:
                 try:
-                    improve(answer.problem, answer, self.preferred, share, self.searching, loops)
+                    improve(
+                        answer.problem,
+                        answer,
+                        self.preferred,
+                        share,
+                        self.searching,
+                        loops,
+                        solved=self.solved,
+                    )
                 except KeyboardInterrupt:
                     share.interrupted = True
-            left -= sizes[i]
-        solved(best.cost, best.bound)
+            left -= size
+        offered(best.cost, best.bound)
+        for key, answer in answers.items():
+            self.solved.keep(key, answer)
 
     def solve_whole(self, reduced: Reduced, loops: Sequence[Loop]) -> tuple[Reduced | None, Sequence[Loop]]:
         """Solves a problem by the relaxation, and large ones by search and the integer program, too.
@@ -277,7 +324,7 @@ class _Improvement:
         self.narrowed = gap * (_NARROWER if best.cost < known else _MUCH_NARROWER)
 
     def solve_part(self, part: Problem, answer: Incumbent, budget: Budget) -> None:
-        improve(part, answer, self.preferred, budget, searching=False)
+        improve(part, answer, self.preferred, budget, searching=False, solved=self.solved)
 
     def solve_program(self, cutting: Cutting, effort: float) -> None:
         self.best.stage = "program"
@@ -285,16 +332,10 @@ class _Improvement:
             solve_mip(cutting.separator, cutting.tight, self.best, share)
 
 
-def shapes(parts: Sequence[Problem], preferred: frozenset[int]) -> list[int]:
-    """For each piece the first one of its shape."""
-    first: dict[Hashable, int] = {}
-    return [first.setdefault(shape(part, preferred), i) for i, part in enumerate(parts)]
-
-
-def _repetitive(parts: Sequence[Problem], alike: Sequence[int]) -> bool:
+def _repetitive(parts: Sequence[Problem], shapes: Sequence[Hashable]) -> bool:
     """Whether most e-nodes are in pieces of which there are others of the same shape."""
-    different = sum(parts[i].num_nodes for i in {*alike})
-    return different <= _REPETITIVE * sum(part.num_nodes for part in parts)
+    different = {key: part.num_nodes for part, key in zip(parts, shapes, strict=True)}
+    return sum(different.values()) <= _REPETITIVE * sum(part.num_nodes for part in parts)
 
 
 def _shrunk(rest: Reduced, reduced: Reduced) -> bool:

@@ -11,7 +11,7 @@ below from each e-node on to its dearest child.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
@@ -352,11 +352,12 @@ def shape(piece: Problem, preferred: frozenset[int]) -> Hashable:
     )
 
 
-def transferred(choice: Choice, piece: Problem, other: Problem) -> Choice:
-    """A choice for one piece as a choice for another of the same shape."""
-    classes = list(other.nodes)
-    return {
-        classes[i]: other.nodes[classes[i]][ns.index(choice[c])]
-        for i, (c, ns) in enumerate(piece.nodes.items())
-        if c in choice
-    }
+def places(choice: Choice, piece: Problem) -> list[int]:
+    """For each class of a piece the place of its choice among its e-nodes, -1 if it has none: the choice, for all
+    pieces of the same shape."""
+    return [ns.index(choice[c]) if c in choice else -1 for c, ns in piece.nodes.items()]
+
+
+def placed(places: Sequence[int], piece: Problem) -> Choice:
+    """The choice of these places for a piece."""
+    return {c: ns[i] for (c, ns), i in zip(piece.nodes.items(), places, strict=True) if i >= 0}

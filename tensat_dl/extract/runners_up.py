@@ -21,7 +21,7 @@ from math import inf
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.budget import Budget
-from tensat_dl.extract.exact import improve
+from tensat_dl.extract.exact import Solved, improve
 from tensat_dl.extract.greedy import dag_greedy
 from tensat_dl.extract.incumbent import Incumbent
 from tensat_dl.extract.problem import Choice, Problem, needed, prune, topological
@@ -55,14 +55,15 @@ def runners_up(
     count: int,
     preferred: frozenset[int],
     budget: Budget,
+    solved: Solved | None = None,
 ) -> list[Choice]:
     """The ``count`` cheapest answers besides the incumbent, cheapest first; fewer if there are no more.
 
     ``kernel`` is from `kernels`. If the incumbent is not optimal or the budget does not last, the answers are good
     ones that were at hand. An answer that is cheaper than the incumbent takes its place. On Ctrl-C the answers known
-    by then are returned, and the budget says so.
+    by then are returned, and the budget says so. Pieces that are ``solved`` are not solved again.
     """
-    search = _PartSearch(kernel, preferred, budget)
+    search = _PartSearch(kernel, preferred, budget, Solved() if solved is None else solved)
     first = search.derivation(problem, best.choice)
     found = [first]
     at_hand: list[_Derivation] = []  # in the part that is being looked at
@@ -129,6 +130,7 @@ class _PartSearch:
     kernel: list[int]
     preferred: frozenset[int]
     budget: Budget
+    solved: Solved
     heap: list[tuple[float, bool, float, int, _Subproblem]] = field(default_factory=list)
     pushed: int = 0
 
@@ -165,7 +167,7 @@ class _PartSearch:
                 beyond = part.least < limit < best.cost and reduce(problem, limit, self.preferred) is None
             if not best.proven and not beyond:
                 with self.budget.share(_PART_SHARE) as share:
-                    improve(problem, best, self.preferred, share)
+                    improve(problem, best, self.preferred, share, solved=self.solved)
         except KeyboardInterrupt:
             self.budget.interrupted = True
         known = self.derivation(problem, best.choice)

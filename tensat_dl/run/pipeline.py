@@ -234,7 +234,8 @@ def _answer(
         with suppress(KeyboardInterrupt):
             if not found.interrupted:
                 if extractions is None:
-                    extractions = tuple(candidates(found.last, setup.method, setup.extract_limits))
+                    limits, solved = setup.extract_limits, found.search.solved
+                    extractions = tuple(candidates(found.last, setup.method, limits, solved))
                 outcome, after, used = _fastest(graph, found, extractions, machine, progress)
         if outcome is None or outcome.reason:
             why = "interrupted before candidates were timed" if outcome is None else outcome.reason

@@ -22,6 +22,7 @@ from tensat_dl.engine.exploration import Exploration, History, Limits
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract, next_best
 from tensat_dl.extract.budget import WORK, ExtractLimits
+from tensat_dl.extract.exact import Solved
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
 from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
@@ -174,6 +175,7 @@ class Search:
         self.extract_limits = setup.extract_limits
         self.work = EXTRACTIONS * setup.extract_limits.most_work
         self.declared: dict[str, Declared] = {}
+        self.solved = Solved()
         self._answered = answered
         self._least = math.inf  #: the cost of the last answer that was told of
 
@@ -209,7 +211,13 @@ class Search:
         ways = [enodes(graph, egraph) for graph in known]
         try:
             found = extract(
-                egraph, method, limits=limits, progress=self.progress.extracting, early=early, known=ways
+                egraph,
+                method,
+                limits=limits,
+                progress=self.progress.extracting,
+                early=early,
+                known=ways,
+                solved=self.solved,
             )
         except KeyboardInterrupt:  # before there was any choice
             if self.goal is not None:
@@ -219,7 +227,9 @@ class Search:
 
     def at_other_prices(self, egraph: EGraph, most_work: float) -> Extraction:
         """The cheapest extraction as far as little work finds it."""
-        return self._charged(extract(egraph, limits=_little(self.limits_of_one, most_work)))
+        return self._charged(
+            extract(egraph, limits=_little(self.limits_of_one, most_work), solved=self.solved)
+        )
 
     def _charged(self, found: Extraction) -> Extraction:
         """An extraction, whose work and time those that follow do not have."""
@@ -390,16 +400,16 @@ def enodes(graph: Graph, egraph: EGraph) -> list[int]:
     return found
 
 
-def candidates(found: Found, method: str, limits: ExtractLimits) -> Iterator[Extraction]:
+def candidates(found: Found, method: str, limits: ExtractLimits, solved: Solved) -> Iterator[Extraction]:
     """The graphs that may be the fastest: the cheapest by measured prices, the next ones, and the cheapest by the
-    roofline alone."""
+    roofline alone. What the search has ``solved`` is not solved again."""
     yield found.extraction
     if method == "exact":
-        yield from next_best(found.layouts, found.extraction, CANDIDATES - 1, limits)
+        yield from next_best(found.layouts, found.extraction, CANDIDATES - 1, limits, solved)
     if found.model.profile is not None:
         model = found.model.estimated()
         priced, _ = model.mean_price(found.egraph, found.start.apart)
-        yield extract(model.by_layout(priced), method, _little(limits))
+        yield extract(model.by_layout(priced), method, _little(limits), solved=solved)
 
 
 def _little(limits: ExtractLimits, most: float = OTHER_WORK) -> ExtractLimits:

@@ -8,7 +8,8 @@ keeps them from failing then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +26,8 @@ def fixed_sizes(
     or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
     have other shapes, too, and any reshape can be written down."""
     nodes = derived(egraph, ops, named)
-    there = [EClassesElsewhere(egraph, graph, one, named) for one in elsewhere]
+    applications = Applications.of(egraph)
+    there = [EClassesElsewhere(applications, graph, one, named) for one in elsewhere]
     found = np.zeros(egraph.num_nodes, np.bool_)
     for one in there:
         found[one.fixed(nodes)] = True
@@ -62,12 +64,43 @@ def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """The e-nodes of an e-graph: the e-class of each, its operands, and its kind, a number that is the same for equal
+    operators, attributes and types."""
+
+    egraph: EGraph
+    home: Sequence[int]
+    operands: Sequence[Sequence[int]]
+    kind: Sequence[int]
+
+    @classmethod
+    def of(cls, egraph: EGraph) -> Applications:
+        """Those of an e-graph."""
+        home = egraph.node_class.tolist()
+        operands = [egraph.children_of(n) for n in range(egraph.num_nodes)]
+        known: dict[Hashable, int] = {}
+        type = [known.setdefault(types, len(known)) for types in egraph.types]
+        kinds: dict[Hashable, int] = {}
+        kind = [
+            kinds.setdefault((op, attrs, type[c], *(type[d] for d in children)), len(kinds))
+            for op, attrs, c, children in zip(egraph.op, egraph.attrs, home, operands, strict=True)
+        ]
+        return cls(egraph, home, operands, kind)
+
+
 class EClassesElsewhere:
     """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
-    def __init__(self, egraph: EGraph, graph: Graph, there: Elsewhere, named: bool = False) -> None:
-        self.egraph = egraph
+    def __init__(
+        self, applications: Applications, graph: Graph, there: Elsewhere, named: bool = False
+    ) -> None:
+        self.applications = applications
+        self.egraph = egraph = applications.egraph
         self.there = there
+        self._found: dict[
+            Hashable, Shape | None
+        ] = {}  #: by the kind of e-node and the operands' shapes there
         #: Whether a reshape can be written down for the shape of its e-class, whatever that is.
         self.free = named
         weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
@@ -104,16 +137,26 @@ class EClassesElsewhere:
         decided yet. The shape of a reshape is a guess, unless the model has its result; the exporter guesses
         alike."""
         e = self.egraph
-        c, children = int(e.node_class[n]), e.children_of(n)
+        c, children = self.applications.home[n], self.applications.operands[n]
         there = [self.shape[d] for d in children if d in self.shape]
         if len(there) < len(children) or any(len(e.types[d]) != 1 for d in children):
             return None
-        here, type = [e.types[d][0] for d in children], e.types[c][0]
         if e.op[n] == "reshape":
             if c in self.named:
-                return keeps_runs(here[0].shape, there[0], type.shape, self.shape[c])
+                return keeps_runs(e.types[children[0]][0].shape, there[0], e.types[c][0].shape, self.shape[c])
             if c not in self.shape and not guess:
                 return None
-        expected = self.shape.get(c) if self.free else None  # the exporter knows no e-classes
-        found = self.there.shape(e.op[n], e.attrs[n], here, type, there, expected)
+        found = self._applied(n, there)
         return found is not None and self.shape.setdefault(c, found) == found
+
+    def _applied(self, n: int, there: Sequence[Shape]) -> Shape | None:
+        """The shape of an e-node on operands of such shapes; None if it can't be applied to them."""
+        e, c = self.egraph, self.applications.home[n]
+        here, type = [e.types[d][0] for d in self.applications.operands[n]], e.types[c][0]
+        if self.free:
+            return self.there.shape(e.op[n], e.attrs[n], here, type, there, self.shape.get(c))
+        # The exporter knows no e-classes, so equal applications have equal shapes.
+        key = (self.applications.kind[n], *there)
+        if key not in self._found:
+            self._found[key] = self.there.shape(e.op[n], e.attrs[n], here, type, there)
+        return self._found[key]

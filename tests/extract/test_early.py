@@ -12,6 +12,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import api
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import Budget, ExtractLimits
+from tensat_dl.extract.exact import Solved
 from tensat_dl.extract.incumbent import Incumbent, source_nodes
 from tensat_dl.extract.problem import from_egraph
 
@@ -34,7 +35,7 @@ def test_the_start_is_the_optimum_of_the_older_part(seed: int) -> None:
     graph = replace(graph, roots=tuple({min(r, early - 1) for r in graph.roots}))
     problem = from_egraph(graph)
     best = Incumbent(problem)
-    api._start_early(early, problem, best, source_nodes(graph), Budget.of(ExtractLimits()))
+    api._start_early(early, problem, best, source_nodes(graph), Budget.of(ExtractLimits()), Solved())
     if best.choice:
         assert all(c < early for c in best.choice)
         assert best.cost == pytest.approx(brute_force(part(graph, early)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract import exact
 from tensat_dl.extract.api import extract
+from tensat_dl.extract.budget import ExtractLimits
+from tensat_dl.extract.exact import Solved
 from tensat_dl.extract.problem import Problem, from_egraph
-from tensat_dl.extract.reduce import Reduced, pieces, reduce, shape, transferred
+from tensat_dl.extract.reduce import Reduced, pieces, placed, places, reduce, shape
 from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
 
 
@@ -134,8 +137,8 @@ def test_answers_carry_over_between_pieces_of_one_shape() -> None:
     preferred = frozenset(n for ns in two.nodes.values() for n in ns[:1])
     assert shape(one, frozenset()) != shape(two, preferred)
     choice = {c: ns[-1] for c, ns in one.nodes.items()}
-    assert transferred(choice, one, one) == choice
-    assert transferred(choice, one, two) == {c: ns[-1] for c, ns in two.nodes.items()}
+    assert placed(places(choice, one), one) == choice
+    assert placed(places(choice, one), two) == {c: ns[-1] for c, ns in two.nodes.items()}
 
 
 def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
@@ -145,6 +148,49 @@ def test_pieces_that_differ_in_cost_have_different_shapes() -> None:
         assert reduced is not None
         shapes |= {shape(part, frozenset()) for part in pieces(reduced)[0]}
     assert len(shapes) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_solved_holds_at_other_prices(seed: int) -> None:
+    """Some blocks keep their prices from one extraction to the next."""
+    rng = random.Random(seed)
+    graph = stacked_egraph([random.Random(seed * 3 + i) for i in range(3)], 4)
+    solved = Solved()
+    for _ in range(6):
+        found = extract(graph, solved=solved)
+        assert (found.status, found.cost) == ("optimal", pytest.approx(brute_force(graph)))
+        cost = graph.cost.copy()
+        cost[rng.randrange(graph.num_nodes)] = rng.choice((0.0, 1.0, 4.0, 9.0))
+        graph = replace(graph, cost=cost)
+
+
+@pytest.mark.usefixtures("_no_descent")
+def test_only_the_block_with_other_prices_is_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    original = exact.formulate
+
+    def counted(*args: object) -> object:
+        tried.append(args)
+        return original(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(exact, "formulate", counted)
+    prices = [5.0 + i / 64 for i in range(8)]
+    solved = Solved()
+    assert extract(blocks(8, *prices), solved=solved).cost == sum(prices) + 8
+    first = len(tried)
+    for again in (0, first // 8):
+        tried.clear()
+        assert extract(blocks(8, *prices), solved=solved).cost == sum(prices) + 8
+        assert len(tried) == again
+        prices[3] += 0.5
+
+
+def test_what_is_not_proven_is_solved_again() -> None:
+    solved = Solved()
+    graph = stacked_egraph([random.Random(i) for i in range(4)], 5)
+    hasty = extract(graph, limits=ExtractLimits(work=1.0), solved=solved)
+    assert hasty.status == "feasible"
+    assert extract(graph, solved=solved).cost == extract(graph).cost < hasty.cost
 
 
 @pytest.mark.usefixtures("_no_descent")

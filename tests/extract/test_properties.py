@@ -116,7 +116,7 @@ def watch(
 
 
 def solver_alone(
-    problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, greedily: bool = False
+    problem: Problem, best: Incumbent, preferred: frozenset[int], budget: Budget, **_: object
 ) -> None:
     """The integer program without any loop cuts at its start."""
     reduced = reduce.reduce(problem, best.cost, preferred)

@@ -179,12 +179,12 @@ def test_an_interrupt_keeps_those_found_so_far(
     graph = layered_egraph(3, 120)
     seen = 0
 
-    def interrupt(*args: object) -> object:
+    def interrupt(*args: object, **options: object) -> object:
         nonlocal seen
         seen += 1
         if seen > calls:
             raise KeyboardInterrupt
-        return original(*args)
+        return original(*args, **options)
 
     original = getattr(runners_up, name)
     monkeypatch.setattr(runners_up, name, interrupt)
