@@ -2,7 +2,7 @@
 
 They stand beside the profile of the machine, as they are measurements, too. A machine may have changed in ways that
 its profile's name does not tell. So of two models, whose samples decide about an answer, one start is always timed
-anew: the earlier ones count only if it finds the same model faster.
+anew: the earlier ones count only if it finds the same model faster, or no more than some of them do.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tensat_dl.cost.device import PROFILE_SUFFIX, Environment
 from tensat_dl.cost.profile import profile_path
 from tensat_dl.files import write_bytes
 from tensat_dl.kept import forget_old
-from tensat_dl.measure.statistics import rough_ratio
+from tensat_dl.measure.statistics import ratios, rough_ratio
 
 #: How graphs are timed. It goes up whenever a change makes old samples incomparable with new ones.
 PROTOCOL = 1
@@ -69,8 +70,10 @@ class KeptStarts:
         return found
 
     def _confirm(self, key: str, found: Start) -> None:
-        """The start takes the place of the oldest one; all are forgotten if they find the other model faster."""
-        agree = (rough_ratio(self._all[key], 1) < 1) == (rough_ratio([found], 1) < 1)
+        """The start takes the place of the oldest one; all are forgotten if they find the other model faster, and
+        none of them as the start does."""
+        earlier, now = ratios(self._all[key], 1), rough_ratio([found], 1)
+        agree = (median(earlier) < 1) == (now < 1) or min(earlier) <= now <= max(earlier)
         self._left[key] = self._all[key][1:] if agree else []
         self._all[key] = [*self._left[key], found]
         self._write(key)

@@ -38,6 +38,15 @@ def test_earlier_starts_are_forgotten_if_a_new_one_finds_the_other_model_faster(
     assert run(tmp_path, FASTER)[1] == 1, "the new ones are kept"
 
 
+def test_of_models_that_are_equally_fast_either_may_be_faster(tmp_path: Path) -> None:
+    """Their starts were of both kinds; but none was as far off as the last one here."""
+    starts: list[Start] = [[[1.0, r]] for r in (0.98, 1.02, 0.99, 0.97)]
+    kept = KeptStarts(tmp_path)
+    assert [kept.times("key", 2, lambda start=start: start) for start in starts] == starts
+    assert run(tmp_path, [[1.0, 1.001]])[1:] == (1, 3)
+    assert run(tmp_path, [[1.0, 1.5]])[1:] == (4, 0)
+
+
 def test_of_several_models_all_earlier_starts_count(tmp_path: Path) -> None:
     start: Start = [[1.0, 0.8, 1.1]]
     run(tmp_path, start, 2)
