@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from tensat_dl.core.diagnostics import error
@@ -102,9 +103,12 @@ def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> It
     """The forms of the nodes that a rule builds under these variants, under which it may apply."""
     for variant in found:
         ranks = {name: len(t.shape) for name, t in variant.types.items()}
-        for node in rule.target.nodes:
+        for node, attrs in zip(rule.target.nodes, variant.target_attrs, strict=True):
             operands = [ranks[a] for a in node.args]
-            yield form_of(ops[node.op], operands, ranks[node.result])
+            form = form_of(ops[node.op], operands, ranks[node.result], attrs)
+            # An axis that a match computes may be any.
+            axes = (range(max(form.result, *operands, 0)) if a is None else (a,) for a in form.axes)
+            yield from (replace(form, axes=chosen) for chosen in product(*axes))
 
 
 def _single(writer: Writer, tables: MemberTables, first: int) -> CompiledRule:

@@ -384,8 +384,8 @@ class Explorer:
         types = {**view.types, **dict(facts.types)}
         self.program.loaded(
             {
-                (op, tuple([types[c].rank for c in children]), types[h].rank)
-                for h, op, _, children, _ in facts.nodes
+                (op, tuple([types[c].rank for c in children]), types[h].rank, attrs)
+                for h, op, attrs, children, _ in facts.nodes
             }
         )
         self.store.engine.run(*self.program.new_types())

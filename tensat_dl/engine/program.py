@@ -168,9 +168,13 @@ class EgglogProgram:
             self._add_forms(built_forms(one, self.schema.ops, [state.variants[i] for i in new]))
         return self.new_types()
 
-    def loaded(self, nodes: Iterable[tuple[str, Sequence[int], int]]) -> None:
-        """Takes note of e-nodes that are loaded, by operator, ranks of operands and rank of the result."""
-        self._add_forms(form_of(self.schema.ops[op], operands, result) for op, operands, result in nodes)
+    def loaded(self, nodes: Iterable[tuple[str, Sequence[int], int, Attrs]]) -> None:
+        """Takes note of e-nodes that are loaded, by operator, ranks of operands, rank of the result, and
+        attributes."""
+        ops = self.schema.ops
+        self._add_forms(
+            form_of(ops[op], operands, result, dict(attrs)) for op, operands, result, attrs in nodes
+        )
 
     def current(self) -> list[CompiledRule]:
         """The rules that are compiled, in order."""

@@ -109,6 +109,11 @@ class OpDecl:
         """None if there is no limit."""
         return None if any(p.kind == "many" for p in self.inputs) else len(self.inputs)
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the attributes that are an axis each."""
+        return tuple(a.name for a in self.attrs if a.type == "axis")
+
     def __getitem__(self, name: str) -> AttrDecl:
         """The attribute of this name, which the operator has."""
         found = self.attr(name)

@@ -4,7 +4,7 @@ Dimensions and attributes that the assignment leaves open are unknowns (see `ten
 
 A rule about tensors of any rank has a variant for every assignment of ranks under which it type-checks. Most of these
 never meet an e-node. So rules are compiled for the forms of e-nodes that there are: operators with the ranks of their
-operands and of what they compute.
+operands and of what they compute, and with their axes.
 """
 
 from __future__ import annotations
@@ -40,20 +40,29 @@ Choice = Mapping[str, tuple[str, int]]
 @dataclass(frozen=True, slots=True, order=True)
 class Form:
     """``operands`` has a rank for each parameter of the operator that is given, variadic ones included: the operands
-    of these have one rank."""
+    of these have one rank. ``axes`` has the value of each attribute that is an axis, in the order of declaration; one
+    that is not known is None."""
 
     op: str
     operands: tuple[int, ...]
     result: int
+    axes: tuple[int | None, ...] = ()
 
     @property
     def ranks(self) -> frozenset[int]:
         return frozenset((*self.operands, self.result))
 
+    def fits(self, other: Form) -> bool:
+        """Whether it is the same as a form whose axes are all known, as far as its own are."""
+        ranks = (self.op, self.operands, self.result) == (other.op, other.operands, other.result)
+        return ranks and all(a in (None, b) for a, b in zip(self.axes, other.axes, strict=True))
 
-def form_of(decl: OpDecl, operands: Sequence[int], result: int) -> Form:
+
+def form_of(decl: OpDecl, operands: Sequence[int], result: int, attrs: Mapping[str, Any]) -> Form:
     """The form of an application to operands of these ranks."""
-    return Form(decl.name, tuple(operands[: len(decl.inputs)]), result)
+    values = map(attrs.get, decl.axes)
+    axes = tuple(v if isinstance(v, int) else None for v in values)
+    return Form(decl.name, tuple(operands[: len(decl.inputs)]), result, axes)
 
 
 @dataclass(frozen=True)
@@ -98,8 +107,18 @@ class Forms:
             if all(g is None or g == rank for g, rank in zip(given, ranks, strict=True)):
                 yield ranks
 
+    def axes(self, op: str, ranks: tuple[int, ...], k: int) -> Iterable[int]:
+        """The values that the attribute may have that is the axis number k of an operator, on operands of such
+        ranks."""
+        if self.known is None:
+            return range(max(self.ranks, default=0))
+        found = {f.axes[k] for f in self.known.get(op, ()) if f.operands == ranks}
+        return sorted(axis for axis in found if axis is not None)
+
     def __contains__(self, form: Form) -> bool:
-        return self.known is None or form in self.known.get(form.op, ())
+        if self.known is None or form in (known := self.known.get(form.op, frozenset())):
+            return True
+        return None in form.axes and any(map(form.fits, known))
 
 
 def in_both_orders(forms: Iterable[Form], ops: OpTable) -> frozenset[Form]:
@@ -114,7 +133,7 @@ def forms_in(graph: Graph, ops: OpTable) -> frozenset[Form]:
     for n in graph.nodes:
         if n.op != "proj":
             operands = [len(graph.nodes[i].type.shape) for i in n.inputs]
-            found.add(form_of(ops[n.op], operands, len(n.types[0].shape)))
+            found.add(form_of(ops[n.op], operands, len(n.types[0].shape), dict(n.attrs)))
     return frozenset(found)
 
 
@@ -268,17 +287,17 @@ def choices(
     parameters = [args for args in parameters if args]
     given = [next((bound[a] for a in args if a in bound), None) for args in parameters]
     names: list[tuple[str, str]] = []
-    options: list[Sequence[int]] = []
+    numbers: list[int | None] = []  #: for each of these the number of the axis that it is; None for a list
     for attribute in node.attrs:
         a = decl[attribute.name]
         if not isinstance(attribute.pattern, Variable) or attribute.pattern.name in variant.env:
             continue
         if a.type == "axis":
             names.append((attribute.pattern.name, "axis"))
-            options.append(range(max(forms.ranks, default=0)))
+            numbers.append(decl.axes.index(a.name))
         elif a.listed:
             names.append((attribute.pattern.name, "ints"))
-            options.append(forms.ranks)
+            numbers.append(None)
     for ranks in forms.operands(node.op, given):
         tensors: dict[str, tuple[str, int]] = {}
         for args, rank in zip(parameters, ranks, strict=True):
@@ -289,6 +308,7 @@ def choices(
         if not agree or not infer.possible(node.op, taken):
             continue
         new = {arg: rank for arg, rank in tensors.items() if arg not in bound}
+        options = (forms.ranks if k is None else forms.axes(node.op, ranks, k) for k in numbers)
         for values in product(*options):
             chosen = new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
             elements = [

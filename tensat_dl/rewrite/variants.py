@@ -108,7 +108,8 @@ class Assignments:
 
     def _form(self, node: PatternNode, variant: Variant) -> Form:
         ranks = [len(t.shape) for t in variant.operands(node, variant.env)]
-        return form_of(self._ops[node.op], ranks, len(variant.types[node.result].shape))
+        result = len(variant.types[node.result].shape)
+        return form_of(self._ops[node.op], ranks, result, variant.source_attrs[-1])
 
     def _type_target(self, source: Prefix) -> None:
         """Types the target, and adds the guards."""

@@ -39,7 +39,7 @@ def test_every_node_has_a_known_form(body: str) -> None:
     e = last.egraph
     for n in range(e.num_nodes):
         operands = [e.types[c][0].rank for c in e.children_of(n)]
-        form = form_of(ops[e.op[n]], operands, e.types[e.node_class[n]][0].rank)
+        form = form_of(ops[e.op[n]], operands, e.types[e.node_class[n]][0].rank, dict(e.attrs[n]))
         assert form in explorer.program.forms, e.op[n]
     assert e.num_nodes > len(graph.nodes) + 5
 
@@ -104,6 +104,33 @@ def test_known_forms_leave_out_nothing_that_has_one() -> None:
     assert all(any(v is w for w in every) for v in some)
 
 
+def test_known_forms_leave_out_axes_that_no_node_has() -> None:
+    (rule,) = rules_named("slice-slice")
+    schema = Schema(library().ops)
+    for axes in ((1,), (0, 2)):
+        known = Forms.of((3,), [Form("slice", (3,), 3, (axis,)) for axis in axes])
+        found = [v for v in schema.variants(rule, known) if not v.ill_typed]
+        assert [v.chosen["k"] for v in found] == list(axes)
+
+
+def test_an_axis_that_a_match_computes_may_be_any() -> None:
+    program = program_of("""
+      rule turn {
+        softmax(slice(x; axis = 0, start = s, stop = e); axis = 0) where s < rank(x)
+        => softmax(slice(x; axis = 0, start = s, stop = e); axis = s)
+      }
+      rule last { softmax(x; axis = 1) => neg(neg(softmax(x; axis = 1))) }
+      graph g { input x : f32[2, 3]
+        output softmax(slice(x; axis = 0, start = 1, stop = 2); axis = 0) }
+    """)
+    turn, last = (next(r for r in program.rules if r.name == name) for name in ("turn", "last"))
+    engine = EgglogProgram(program.ops, [turn, last], graph_in(program))
+    assert engine.compiled(last)[0] is None
+    assert engine.compiled(turn)[0] is not None
+    engine.built(turn)
+    assert engine.compiled(last)[0] is not None
+
+
 def test_operands_of_a_variadic_operator_count_once() -> None:
     graph = graph_of("input x : f32[2, 3]\n output concat(x, x, x; axis = 0)")
-    assert forms_in(graph, library().ops) == {Form("input", (), 2), Form("concat", (2,), 2)}
+    assert forms_in(graph, library().ops) == {Form("input", (), 2), Form("concat", (2,), 2, (0,))}
