@@ -99,13 +99,18 @@ def egglog_name(rule: RewriteRule, variant: int) -> str:
     return f"{rule.key} #{variant}" if variant else rule.key
 
 
-def built_forms(rule: RewriteRule, ops: OpTable, found: Iterable[Variant]) -> Iterator[Form]:
-    """The forms of the nodes that a rule builds under these variants, under which it may apply."""
+def built_forms(
+    rule: RewriteRule, ops: OpTable, found: Iterable[Variant], of_many: bool = False
+) -> Iterator[Form]:
+    """The forms of the nodes that a rule builds under these variants, under which it may apply; those of a group rule
+    ``of_many`` members, if the rule is that for one."""
     for variant in found:
         ranks = {name: len(t.shape) for name, t in variant.types.items()}
         for node, attrs in zip(rule.target.nodes, variant.target_attrs, strict=True):
             operands = [ranks[a] for a in node.args]
             form = form_of(ops[node.op], operands, ranks[node.result], attrs)
+            if of_many and form.count:
+                form = replace(form, count=None)
             # An axis that a match computes may be any.
             axes = (range(max(form.result, *operands, 0)) if a is None else (a,) for a in form.axes)
             yield from (replace(form, axes=chosen) for chosen in product(*axes))

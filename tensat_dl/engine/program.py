@@ -165,7 +165,8 @@ class EgglogProgram:
             new = [i for i in new if egglog_name(one, i) in matched]
         if new:
             state.told.update(new)
-            self._add_forms(built_forms(one, self.schema.ops, [state.variants[i] for i in new]))
+            variants = [state.variants[i] for i in new]
+            self._add_forms(built_forms(one, self.schema.ops, variants, of_many=rule.kind == "group"))
         return self.new_types()
 
     def loaded(self, nodes: Iterable[tuple[str, Sequence[int], int, Attrs]]) -> None:

@@ -198,7 +198,9 @@ def broadcast(a: tuple[Int, ...], b: tuple[Int, ...]) -> tuple[Int, ...]:
         elif y == 1:
             out.append(x)
         else:
-            conditions.append(sym.any_of((sym.equal(x, y), sym.equal(x, 1), sym.equal(y, 1))))
+            # In one order for (a, b) and (b, a), which are one shape: so one condition follows from the other.
+            ones = sorted((sym.equal(x, 1), sym.equal(y, 1)), key=repr)
+            conditions.append(sym.any_of((sym.equal(x, y), *ones)))
             out.append(sym.maximum(x, y))
     return Broadcast(tuple(out), sym.all_of(conditions))
 

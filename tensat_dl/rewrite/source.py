@@ -3,8 +3,8 @@
 Dimensions and attributes that the assignment leaves open are unknowns (see `tensat_dl.ops.symbolic`).
 
 A rule about tensors of any rank has a variant for every assignment of ranks under which it type-checks. Most of these
-never meet an e-node. So rules are compiled for the forms of e-nodes that there are: operators with the ranks of their
-operands and of what they compute, and with their axes.
+never meet an e-node. So rules are compiled for the forms of e-nodes that there are: operators with the number and the
+ranks of their operands, the rank of what they compute, and their axes.
 """
 
 from __future__ import annotations
@@ -40,29 +40,32 @@ Choice = Mapping[str, tuple[str, int]]
 @dataclass(frozen=True, slots=True, order=True)
 class Form:
     """``operands`` has a rank for each parameter of the operator that is given, variadic ones included: the operands
-    of these have one rank. ``axes`` has the value of each attribute that is an axis, in the order of declaration; one
-    that is not known is None."""
+    of these have one rank. ``axes`` has the value of each attribute that is an axis, in the order of declaration, and
+    ``count`` is the number of operands if the operator is variadic, else 0; None is one that is not known."""
 
     op: str
     operands: tuple[int, ...]
     result: int
     axes: tuple[int | None, ...] = ()
+    count: int | None = 0
 
     @property
     def ranks(self) -> frozenset[int]:
         return frozenset((*self.operands, self.result))
 
     def fits(self, other: Form) -> bool:
-        """Whether it is the same as a form whose axes are all known, as far as its own are."""
+        """Whether they are the same, as far as both are known."""
         ranks = (self.op, self.operands, self.result) == (other.op, other.operands, other.result)
-        return ranks and all(a in (None, b) for a, b in zip(self.axes, other.axes, strict=True))
+        open = zip((*self.axes, self.count), (*other.axes, other.count), strict=True)
+        return ranks and all(a == b or a is None or b is None for a, b in open)
 
 
 def form_of(decl: OpDecl, operands: Sequence[int], result: int, attrs: Mapping[str, Any]) -> Form:
     """The form of an application to operands of these ranks."""
     values = map(attrs.get, decl.axes)
     axes = tuple(v if isinstance(v, int) else None for v in values)
-    return Form(decl.name, tuple(operands[: len(decl.inputs)]), result, axes)
+    count = len(operands) if decl.max_inputs is None else 0
+    return Form(decl.name, tuple(operands[: len(decl.inputs)]), result, axes, count)
 
 
 @dataclass(frozen=True)
@@ -97,28 +100,33 @@ class Forms:
         """Equal where `choices` are the same for a node of an operator."""
         return self.ranks, None if self.known is None else self.known.get(op, frozenset())
 
-    def operands(self, op: str, given: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
-        """The ranks that an operator's operands may have, in order, where some of them are given."""
+    def operands(self, op: str, given: Sequence[int | None], count: int) -> Iterator[tuple[int, ...]]:
+        """The ranks that an operator's operands may have, in order, where some of them are given; ``count`` operands
+        of a variadic one."""
         if self.known is None:
             yield from product(*((rank,) if rank is not None else self.ranks for rank in given))
             return
-        found = {f.operands for f in self.known.get(op, ()) if len(f.operands) == len(given)}
+        found = {f.operands for f in self._of(op, count) if len(f.operands) == len(given)}
         for ranks in sorted(found):
             if all(g is None or g == rank for g, rank in zip(given, ranks, strict=True)):
                 yield ranks
 
-    def axes(self, op: str, ranks: tuple[int, ...], k: int) -> Iterable[int]:
+    def axes(self, op: str, ranks: tuple[int, ...], count: int, k: int) -> Iterable[int]:
         """The values that the attribute may have that is the axis number k of an operator, on operands of such
         ranks."""
         if self.known is None:
             return range(max(self.ranks, default=0))
-        found = {f.axes[k] for f in self.known.get(op, ()) if f.operands == ranks}
+        found = {f.axes[k] for f in self._of(op, count) if f.operands == ranks}
         return sorted(axis for axis in found if axis is not None)
+
+    def _of(self, op: str, count: int) -> Iterator[Form]:
+        assert self.known is not None
+        return (f for f in self.known.get(op, ()) if f.count in (0, count, None))
 
     def __contains__(self, form: Form) -> bool:
         if self.known is None or form in (known := self.known.get(form.op, frozenset())):
             return True
-        return None in form.axes and any(map(form.fits, known))
+        return any(map(form.fits, known))
 
 
 def in_both_orders(forms: Iterable[Form], ops: OpTable) -> frozenset[Form]:
@@ -298,7 +306,8 @@ def choices(
         elif a.listed:
             names.append((attribute.pattern.name, "ints"))
             numbers.append(None)
-    for ranks in forms.operands(node.op, given):
+    count = len(node.args)
+    for ranks in forms.operands(node.op, given, count):
         tensors: dict[str, tuple[str, int]] = {}
         for args, rank in zip(parameters, ranks, strict=True):
             for arg in args:
@@ -308,7 +317,7 @@ def choices(
         if not agree or not infer.possible(node.op, taken):
             continue
         new = {arg: rank for arg, rank in tensors.items() if arg not in bound}
-        options = (forms.ranks if k is None else forms.axes(node.op, ranks, k) for k in numbers)
+        options = (forms.ranks if k is None else forms.axes(node.op, ranks, count, k) for k in numbers)
         for values in product(*options):
             chosen = new | {n: (kind, v) for (n, kind), v in zip(names, values, strict=True)}
             elements = [
