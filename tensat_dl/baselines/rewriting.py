@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from tensat_dl.baselines.store import NodeStore
+from tensat_dl.core.graph import constant_overflows
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.targets import Target, target_of
 from tensat_dl.ops.table import OpTable
@@ -181,7 +182,9 @@ class Rewriting:
         variant = self._checks.at(one, names, attrs, self.store)
         if variant is None:
             return None
-        return target_of(one, names, variant, self.store, self.ops, nested=rule.group)
+        target = target_of(one, names, variant, self.store, self.ops, nested=rule.group)
+        infinite = any(constant_overflows(o.op, o.attrs, o.type.dtype) for o in target.operators)
+        return None if infinite else target  # no file may have such a constant
 
 
 class _RuleParts:

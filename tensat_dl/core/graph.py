@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from typing import Any, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -35,6 +35,12 @@ INTEGERS = {
     "i64": (-(2**63), 2**63 - 1),
     "u8": (0, 2**8 - 1),
 }
+#: What is rounded to infinity in floating-point types, from there on.
+INFINITE_FROM = {
+    "f16": (2 - 2**-11) * 2.0**15,
+    "bf16": (2 - 2**-8) * 2.0**127,
+    "f32": (2 - 2**-24) * 2.0**127,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,9 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
+#: Operators whose results have elements that equal their attribute ``value``.
+CONSTANTS = ("fill", "pad")
+
 #: The value of an attribute. Lists of integers are tuples, so that every attribute is hashable.
 AttrValue = int | float | str | bool | tuple[int, ...]
 Attrs = tuple[tuple[str, AttrValue], ...]
@@ -81,6 +90,17 @@ def leaf_attrs(name: str, type: TensorType) -> Attrs:
 def fill_attrs(value: float, type: TensorType) -> Attrs:
     """The attributes of a tensor all of whose elements are one number."""
     return (("value", value), ("dtype", type.dtype), ("shape", type.shape))
+
+
+def overflows(dtype: str, value: float) -> bool:
+    """Whether a finite number would be an infinite element of a floating-point type."""
+    return INFINITE_FROM.get(dtype, inf) <= abs(value) < inf
+
+
+def constant_overflows(op: str, attrs: Attrs, dtype: str) -> bool:
+    """Whether an application with results of an element type writes down a number that is infinite there."""
+    value = dict(attrs)["value"] if op in CONSTANTS else None
+    return isinstance(value, float) and overflows(dtype, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite, isinf
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from tensat_dl.core.diagnostics import Diagnostic, Span, TsrError, error
 from tensat_dl.core.expression import is_number, number
-from tensat_dl.core.graph import FLOATS, INTEGERS, Attrs, AttrValue, GraphBuilder, TensorType, fill_attrs
+from tensat_dl.core.graph import (
+    CONSTANTS,
+    FLOATS,
+    INTEGERS,
+    Attrs,
+    AttrValue,
+    GraphBuilder,
+    TensorType,
+    fill_attrs,
+    overflows,
+)
 from tensat_dl.lang import ast
 from tensat_dl.lang.node_names import Names
 from tensat_dl.lang.scope import Scope, ScopedTensor
@@ -148,7 +158,7 @@ class Assembly:
             final = checked_attrs(decl, attributes(decl, attrs, scope.names, types, known=True), attrs)
         filled = dict(final)
         dtype = str(filled.get("dtype", types[0].dtype if types else ""))
-        if decl.name in ("fill", "pad"):
+        if decl.name in CONSTANTS:
             value = filled["value"]
             assert isinstance(value, float)
             check_range(value, dtype, dtype, span)
@@ -298,12 +308,8 @@ def check_size(type: TensorType, at: Span) -> None:
         raise error(at, f"a tensor of type {type} is too large", "at most 2^48 elements are allowed")
 
 
-#: What is rounded to infinity in floating-point types, from there on, and the greatest element as messages have it.
-TOO_LARGE = {
-    "f16": ((2 - 2**-11) * 2.0**15, "65504"),
-    "bf16": ((2 - 2**-8) * 2.0**127, "3.39e38"),
-    "f32": ((2 - 2**-24) * 2.0**127, "3.4e38"),
-}
+#: The greatest element of floating-point types, as messages have it.
+GREATEST = {"f16": "65504", "bf16": "3.39e38", "f32": "3.4e38"}
 
 
 def as_float(value: float, at: Span) -> float:
@@ -326,8 +332,6 @@ def check_range(value: float, dtype: str, shown: str, at: Span) -> None:
         if not least <= value <= greatest:
             hint = f"elements of type {dtype} go from {least} to {greatest}"
             raise error(at, f"{value:.17g} can't be an element of {shown}", hint)
-    elif dtype in TOO_LARGE and not isinf(value):
-        limit, greatest_text = TOO_LARGE[dtype]
-        if abs(value) >= limit:
-            hint = f"elements of type {dtype} go up to {greatest_text}"
-            raise error(at, f"{value} can't be an element of {shown}", hint)
+    elif overflows(dtype, value):
+        hint = f"elements of type {dtype} go up to {GREATEST[dtype]}"
+        raise error(at, f"{value} can't be an element of {shown}", hint)

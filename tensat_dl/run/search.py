@@ -32,6 +32,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.needed import measure_needed, untried
 from tensat_dl.run.options import Options
+from tensat_dl.run.overflow import overflowing
 from tensat_dl.run.stages import Stage
 from tensat_dl.sizes.resized import Resized
 
@@ -310,11 +311,12 @@ class Round:
             known = [*known, graph]
 
     def offered(self, exploration: Exploration) -> EGraph:
-        """The e-graph that an answer is extracted from: without what is unfit, with fused e-nodes."""
+        """The e-graph that an answer is extracted from: without what is unfit, or overflows, with fused e-nodes."""
         search = self.search
         setup = search.setup
         search.progress.phase("cost")
         egraph = exploration.egraph
+        egraph = egraph.without(overflowing(egraph))
         if setup.unfit is not None:
             egraph = egraph.without(setup.unfit(egraph, self.start.apart))
         if self.stage.fusing:

@@ -94,6 +94,27 @@ def test_odd_graphs(name: str, tmp_path: Path) -> None:
     assert shown.out == invoke("show", "-", stdin=shown.out).out
 
 
+@pytest.mark.parametrize("search", ["saturation", "backtracking"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        "x * 60000.0 * 2.0",  # the product of both is no number of f16
+        "smul(smul(x, 60000.0), -2.0)",
+        "log(exp(x)) * 2.0",  # by a rule that writes one
+    ],
+)
+def test_no_constant_of_an_answer_is_too_large_for_its_type(output: str, search: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "g.tsr", tmp_path / "out.tsr"
+    text = (
+        "rule no-log { log(exp(x)) => ewmax(x, fill(; value = -100000.0, dtype = dtype(x), shape = [])) }\n"
+    )
+    path.write_text(f"{text}graph g {{\n  input x : f16[4]\n  output {output}\n}}\n")
+    done = invoke("run", path, "-q", "-o", out, "--rules", "standard", "--search", search, "--no-verify")
+    assert done.code == 0, done.err
+    again = invoke("check", out)
+    assert again.code == 0, again.err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
