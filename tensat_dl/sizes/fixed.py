@@ -26,8 +26,8 @@ def fixed_sizes(
     or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
     have other shapes, too, and any reshape can be written down."""
     nodes = derived(egraph, ops, named)
-    applications = Applications.of(egraph)
-    there = [EClassesElsewhere(applications, graph, one, named) for one in elsewhere]
+    enodes = ENodes.of(egraph)
+    there = [EClassesElsewhere(enodes, graph, one, named) for one in elsewhere]
     found = np.zeros(egraph.num_nodes, np.bool_)
     for one in there:
         found[one.fixed(nodes)] = True
@@ -65,7 +65,7 @@ def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Applications:
+class ENodes:
     """The e-nodes of an e-graph: the e-class of each, its operands, and its kind, a number that is the same for equal
     operators, attributes and types."""
 
@@ -75,7 +75,7 @@ class Applications:
     kind: Sequence[int]
 
     @classmethod
-    def of(cls, egraph: EGraph) -> Applications:
+    def of(cls, egraph: EGraph) -> ENodes:
         """Those of an e-graph."""
         home = egraph.node_class.tolist()
         operands = [egraph.children_of(n) for n in range(egraph.num_nodes)]
@@ -92,11 +92,9 @@ class Applications:
 class EClassesElsewhere:
     """The shapes of e-classes at another size, as far as they are known; they begin with the shapes in the model."""
 
-    def __init__(
-        self, applications: Applications, graph: Graph, there: Elsewhere, named: bool = False
-    ) -> None:
-        self.applications = applications
-        self.egraph = egraph = applications.egraph
+    def __init__(self, enodes: ENodes, graph: Graph, there: Elsewhere, named: bool = False) -> None:
+        self.enodes = enodes
+        self.egraph = egraph = enodes.egraph
         self.there = there
         self._found: dict[
             Hashable, Shape | None
@@ -137,7 +135,7 @@ class EClassesElsewhere:
         decided yet. The shape of a reshape is a guess, unless the model has its result; the exporter guesses
         alike."""
         e = self.egraph
-        c, children = self.applications.home[n], self.applications.operands[n]
+        c, children = self.enodes.home[n], self.enodes.operands[n]
         there = [self.shape[d] for d in children if d in self.shape]
         if len(there) < len(children) or any(len(e.types[d]) != 1 for d in children):
             return None
@@ -151,12 +149,12 @@ class EClassesElsewhere:
 
     def _applied(self, n: int, there: Sequence[Shape]) -> Shape | None:
         """The shape of an e-node on operands of such shapes; None if it can't be applied to them."""
-        e, c = self.egraph, self.applications.home[n]
-        here, type = [e.types[d][0] for d in self.applications.operands[n]], e.types[c][0]
+        e, c = self.egraph, self.enodes.home[n]
+        here, type = [e.types[d][0] for d in self.enodes.operands[n]], e.types[c][0]
         if self.free:
             return self.there.shape(e.op[n], e.attrs[n], here, type, there, self.shape.get(c))
         # The exporter knows no e-classes, so equal applications have equal shapes.
-        key = (self.applications.kind[n], *there)
+        key = (self.enodes.kind[n], *there)
         if key not in self._found:
             self._found[key] = self.there.shape(e.op[n], e.attrs[n], here, type, there)
         return self._found[key]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Attrs, Graph, TensorType
-from tensat_dl.sizes.fixed import Applications, EClassesElsewhere, derived
+from tensat_dl.sizes.fixed import EClassesElsewhere, ENodes, derived
 from tensat_dl.sizes.open_shapes import Elsewhere
 
 #: Types of each e-class, one for each output of its e-nodes.
@@ -30,7 +30,7 @@ class Resized:
         return replace(egraph, types=tuple(types), attrs=tuple(attrs))
 
     def _types(self, egraph: EGraph, graph: Graph) -> _Types:
-        known = EClassesElsewhere(Applications.of(egraph), graph, self.there)
+        known = EClassesElsewhere(ENodes.of(egraph), graph, self.there)
         known.fixed(derived(egraph, self.there.ops))
         types = list(egraph.types)
         for c, shape in known.shape.items():
