@@ -62,6 +62,10 @@ class ModelInput:
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
+    def at(self, dims: Mapping[str, int]) -> tuple[int, ...]:
+        """Its shape at these sizes of open dimensions."""
+        return tuple(d if isinstance(d, int) else dims[d] for d in self.shape)
+
 
 def inputs_of(model: ir.Model) -> list[ModelInput]:
     """The inputs that a caller has to give. Raises `Undrawable` for one that is no tensor of numbers."""
@@ -100,14 +104,16 @@ _STYLES: tuple[Style, ...] = (
 
 
 def drawn(inputs: Sequence[ModelInput], dims: Mapping[str, int], seed: int) -> Iterator[dict[str, Array]]:
-    """Random inputs at these sizes of open dimensions, of one kind after the other."""
-    for style in _STYLES:
+    """Random inputs at these sizes of open dimensions, of one kind after the other. Kinds differ in whole numbers
+    alone."""
+    whole = any(i.dtype.kind in "iu" for i in inputs)
+    for style in _STYLES if whole else _STYLES[:1]:
         generator = np.random.default_rng(seed)
         yield {i.name: _draw(i, dims, generator, style) for i in inputs}
 
 
 def _draw(i: ModelInput, dims: Mapping[str, int], g: np.random.Generator, whole: Style) -> Array:
-    shape = tuple(d if isinstance(d, int) else dims[d] for d in i.shape)
+    shape = i.at(dims)
     if i.dtype.kind in "iu":
         return whole(g, shape).astype(i.dtype)
     if i.dtype.kind == "b":

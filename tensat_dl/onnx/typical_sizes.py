@@ -9,6 +9,7 @@ the other, then of all of them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -54,6 +55,9 @@ WORDS: Mapping[str, frozenset[str]] = {
 }
 #: At most so many choices of sizes are tried.
 TRIES = 60
+#: No choice is tried where one input has more elements: images of 1024 times 1024 in a batch of 1024 would take all
+#: memory.
+MOST_ELEMENTS = 2**24
 
 
 def typical(path: str, model: ir.Model, asked: Mapping[str, DimSizes]) -> dict[str, int]:
@@ -78,8 +82,10 @@ def typical(path: str, model: ir.Model, asked: Mapping[str, DimSizes]) -> dict[s
         inputs, session = inputs_of(model), Session(Path(path))
     except (Undrawable, NotRunnable):
         return first
-    choices = map(complete, islice(_choices(free, ranges), TRIES))
-    return next((sizes for sizes in choices if _runs(session, inputs, sizes)), first)
+    choices = (
+        sizes for c in _choices(free, ranges) if _largest(inputs, sizes := complete(c)) <= MOST_ELEMENTS
+    )
+    return next((sizes for sizes in islice(choices, TRIES) if _runs(session, inputs, sizes)), first)
 
 
 def at_sizes(sizes: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
@@ -147,6 +153,11 @@ def _choices(kinds: Mapping[str, str], ranges: Mapping[str, DimSizes]) -> Iterat
                     yield one
     for size in ANY:
         yield dict.fromkeys(kinds, size)
+
+
+def _largest(inputs: Sequence[ModelInput], sizes: Mapping[str, int]) -> int:
+    """How many elements the largest input has at these sizes."""
+    return max((math.prod(i.at(sizes)) for i in inputs), default=0)
 
 
 def _runs(session: Session, inputs: Sequence[ModelInput], sizes: Mapping[str, int]) -> bool:

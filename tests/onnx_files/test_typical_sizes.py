@@ -15,6 +15,7 @@ pytest.importorskip("onnx_ir")
 import onnx
 from onnx.helper import make_node
 
+from tensat_dl.onnx import typical_sizes
 from tensat_dl.onnx.agreement import FURTHER, Incomparable, Reference, further
 from tests.cli.running import invoke
 
@@ -70,6 +71,25 @@ def test_the_model_runs_at_them(
     imported = read(tmp_path, product(shape, rows))
     assert list(imported.dims.values()) == sizes
     Reference.of(imported, 0)
+
+
+def test_many_dimensions_get_sizes_that_fit_in_memory(tmp_path: Path) -> None:
+    imported = read(tmp_path, plain("batch", "t1", "t2", "t3", "t4"))
+    assert np.prod(list(imported.dims.values())) <= typical_sizes.MOST_ELEMENTS
+
+
+def test_no_choice_that_is_tried_takes_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def noted(inputs: Any, sizes: dict[str, int], seed: int) -> Any:
+        tried.append(sizes["batch"] * 3 * sizes["height"] * sizes["width"])
+        return iter(())
+
+    monkeypatch.setattr(typical_sizes, "drawn", noted)
+    proto = plain("batch", 3, "height", "width")
+    assert list(read(tmp_path, proto).dims.values()) == [2, 224, 224]
+    assert len(tried) > 20
+    assert max(tried) <= typical_sizes.MOST_ELEMENTS
 
 
 def test_given_sizes_stay(tmp_path: Path) -> None:
