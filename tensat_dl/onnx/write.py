@@ -63,7 +63,10 @@ def write_back(
     else:
         made = export(imported, graph)
     with staged(made, output) as file:
-        found = _unchanged(file, output) if unchanged else _compared(imported, file, seed, known)
+        if unchanged:  # without the weights a copy of the original's file would not load
+            found = _unchanged(made if isinstance(made, Path) else file, output)
+        else:
+            found = _compared(imported, file, seed, known)
         after = size if unchanged else sum(f.stat().st_size for f in file.parent.iterdir())
         written = Written(found, size, after, "" if unchanged else ranges_in_text(imported.said))
         if not written.wrong:
