@@ -57,8 +57,10 @@ class Reading:
         return attr.value
 
     def number_attr(self, name: str, default: float) -> float:
-        """The value of an attribute that is a float, an f32 in the file."""
-        return meant(np.float32(self.attr(name, default)))
+        """The value of an attribute that is a float, an f32 in the file: the number that it stands for, but where f64
+        are computed with it, the f32 itself."""
+        value = np.float32(self.attr(name, default))
+        return float(value) if self.result().dtype == "f64" else meant(value)
 
     def has(self, i: int) -> bool:
         """Whether the optional input ``i`` is there."""

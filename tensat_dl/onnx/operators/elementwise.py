@@ -9,7 +9,7 @@ from functools import reduce
 import onnx_ir as ir
 
 from tensat_dl.core.graph import FLOATS
-from tensat_dl.onnx.operator import OnnxRow, Read, Reading, Unmapped, Writing, renamed, same
+from tensat_dl.onnx.operator import OnnxRow, Read, Reading, Unmapped, Write, Writing, renamed, same
 from tensat_dl.ops.semantics.elementwise import FUNCTIONS
 
 # ---- arithmetic ------------------------------------------------------------------------------------------
@@ -84,6 +84,34 @@ def _relu(w: Writing, x: ir.Value) -> ir.Value:
         return w.op("Relu", x)
     zero = w.number(0)
     return w.op("Max", x, zero) if w.opset >= 12 else w.op("Where", w.op("Greater", x, zero), x, zero)
+
+
+def _in_parts(row: OnnxRow, parts: Write) -> OnnxRow:
+    """The row, but the operator is written in parts for f64: ONNX Runtime has it for smaller floats alone, and the
+    attributes of ONNX are f32."""
+    write = row.write
+    assert write is not None
+    return replace(row, write=lambda w: parts(w) if w.type.dtype == "f64" else write(w))
+
+
+def _sloped(w: Writing, slope: ir.Value) -> ir.Value:
+    """x where it is positive, and so many times x elsewhere."""
+    return w.op("Add", w.op("Relu", w.x), w.op("Mul", w.op("Min", w.x, w.number(0)), slope))
+
+
+def _hardsigmoid_in_parts(w: Writing) -> ir.Value:
+    line = w.op("Add", w.op("Mul", w.x, w.number(w.attrs["alpha"])), w.number(w.attrs["beta"]))
+    return w.op("Min", w.op("Max", line, w.number(0)), w.number(1))
+
+
+def _elu_in_parts(w: Writing) -> ir.Value:
+    negative = w.op("Sub", w.op("Exp", w.op("Min", w.x, w.number(0))), w.number(1))
+    return w.op("Add", w.op("Relu", w.x), w.op("Mul", negative, w.number(w.attrs["alpha"])))
+
+
+def _softplus_in_parts(w: Writing) -> ir.Value:
+    small = w.op("Exp", w.op("Neg", w.op("Abs", w.x)))
+    return w.op("Add", w.op("Relu", w.x), w.op("Log", w.op("Add", small, w.number(1))))
 
 
 def _write_leakyrelu(w: Writing) -> ir.Value:
@@ -205,13 +233,19 @@ ROWS = (
     OnnxRow("Gelu", _read_gelu, "gelu", lambda w: _gelu(w, w.x)),
     OnnxRow(op="gelu_tanh", write=_write_gelu_tanh),
     OnnxRow("Clip", _read_clip, "clip", _write_clip),
-    same("HardSigmoid", "hardsigmoid", alpha=0.2, beta=0.5),
+    _in_parts(same("HardSigmoid", "hardsigmoid", alpha=0.2, beta=0.5), _hardsigmoid_in_parts),
     OnnxRow("HardSwish", lambda r: r.op("hardswish", r.x()), "hardswish", _write_hardswish),
-    replace(same("LeakyRelu", "leakyrelu", alpha=0.01), write=_write_leakyrelu),
-    same("Elu", "elu", alpha=1.0),
-    same("PRelu", "prelu"),
-    same("Softplus", "softplus"),
+    _in_parts(
+        replace(same("LeakyRelu", "leakyrelu", alpha=0.01), write=_write_leakyrelu),
+        lambda w: _sloped(w, w.number(w.attrs["alpha"])),
+    ),
+    _in_parts(same("Elu", "elu", alpha=1.0), _elu_in_parts),
+    _in_parts(same("PRelu", "prelu"), lambda w: _sloped(w, w.xs[1].value)),
+    _in_parts(same("Softplus", "softplus"), _softplus_in_parts),
     same("Softsign", "softsign"),
     OnnxRow("Swish", _read_swish),
-    OnnxRow("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
+    _in_parts(
+        OnnxRow("Mish", lambda r: r.op("mish", r.x()), "mish", _write_mish),
+        lambda w: w.op("Mul", w.x, w.op("Tanh", _softplus_in_parts(w))),
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from tensat_dl.core.graph import FLOATS
@@ -37,8 +38,10 @@ def _of_rows(r: Reading) -> tuple[int, int]:
 
 
 def _write_layernorm(w: Writing) -> ir.Value:
-    if w.opset >= 17:
-        return w.on_all("LayerNormalization", axis=-1, epsilon=w.attrs["eps"])
+    """Its epsilon is an f32, which may be too far from the number that f64 are computed with."""
+    eps = w.attrs["eps"]
+    if w.opset >= 17 and (w.type.dtype != "f64" or np.float32(eps) == np.float64(eps)):
+        return w.on_all("LayerNormalization", axis=-1, epsilon=eps)
     x, scale, bias = (t.value for t in w.xs)
     return w.op("Add", w.op("Mul", _scaled(w, w.op("Sub", x, _mean(w, x))), scale), bias)
 
