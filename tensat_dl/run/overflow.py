@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensat_dl.core.egraph import BoolArray, EGraph
-from tensat_dl.core.graph import constant_overflows
+from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import CONSTANTS, constant_overflows
 
 
-def overflowing(egraph: EGraph) -> BoolArray:
-    """[N] which e-nodes no answer may have, as they are such a constant, or compute one ahead of time.
+def without_overflows(egraph: EGraph) -> EGraph:
+    """The e-graph without the e-nodes that are such a constant, or compute one ahead of time.
 
     Rules hold of numbers of any size. No file may have such a constant, and elements that were finite would be
     infinite or not a number. What the input program has stays.
     """
     found = np.zeros(egraph.num_nodes, np.bool_)
-    for n, c in enumerate(egraph.node_class.tolist()):
-        if len(egraph.types[c]) == 1 and constant_overflows(
-            egraph.op[n], egraph.attrs[n], egraph.types[c][0].dtype
-        ):
+    for n in (n for n, op in enumerate(egraph.op) if op in CONSTANTS):
+        c = int(egraph.node_class[n])
+        if constant_overflows(egraph.op[n], egraph.attrs[n], egraph.types[c][0].dtype):
             found[egraph.nodes_of(c) if egraph.op[n] == "fill" else n] = True
     found[egraph.source[egraph.source >= 0]] = False
-    return found
+    return egraph.without(found) if found.any() else egraph

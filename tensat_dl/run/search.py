@@ -32,7 +32,7 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.needed import measure_needed, untried
 from tensat_dl.run.options import Options
-from tensat_dl.run.overflow import overflowing
+from tensat_dl.run.overflow import without_overflows
 from tensat_dl.run.stages import Stage
 from tensat_dl.sizes.resized import Resized
 
@@ -315,8 +315,7 @@ class Round:
         search = self.search
         setup = search.setup
         search.progress.phase("cost")
-        egraph = exploration.egraph
-        egraph = egraph.without(overflowing(egraph))
+        egraph = without_overflows(exploration.egraph)
         if setup.unfit is not None:
             egraph = egraph.without(setup.unfit(egraph, self.start.apart))
         if self.stage.fusing:
