@@ -117,7 +117,8 @@ class EgglogProgram:
         self._add_forms(forms_in(graph, self.schema.ops), ranks_of(graph, self.schema.ops))
 
     def _add_forms(self, forms: Iterable[Form], ranks: Iterable[int] = ()) -> None:
-        new = [f for f in in_both_orders(forms, self.schema.ops) if f not in self.forms]
+        known = self.forms.known or {}
+        new = [f for f in in_both_orders(forms, self.schema.ops) if f not in known.get(f.op, ())]
         self.forms = self.forms.and_more(new, ranks)
         few = [f for f in new if max(f.ranks, default=0) <= MAX_RANK]
         self._matched = self._matched.and_more(few, (r for r in self.forms.ranks if r <= MAX_RANK))

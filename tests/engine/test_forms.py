@@ -131,6 +131,28 @@ def test_an_axis_that_a_match_computes_may_be_any() -> None:
     assert engine.compiled(last)[0] is not None
 
 
+def test_a_group_rule_may_build_lists_of_any_length() -> None:
+    """Also where there is one of a known length."""
+    program = program_of("""
+      rule merge {
+        each i: y[i] = matmul(x[i], w)
+        =>
+        m = matmul(concat(x[..]; axis = 0), w)
+        y[..] = split(m; axis = 0, sizes = [dim(x[i], 0) for i in 0..len(x)])
+      }
+      rule three { concat(a, b, c; axis = 0) => concat(concat(a, b; axis = 0), c; axis = 0) }
+      graph g { input x : f32[2, 3]
+        input y : f32[2, 3]
+        weight w : f32[3, 4]
+        output matmul(x, w), matmul(y, w), concat(x, x; axis = 0) }
+    """)
+    merge, three = (next(r for r in program.rules if r.name == name) for name in ("merge", "three"))
+    engine = EgglogProgram(program.ops, [merge, three], graph_in(program))
+    assert engine.compiled(three)[0] is None
+    engine.everything()
+    assert engine.compiled(three)[0] is not None
+
+
 def test_operands_of_a_variadic_operator_count_once() -> None:
     graph = graph_of("input x : f32[2, 3]\n output concat(x, x, x; axis = 0)")
     assert forms_in(graph, library().ops) == {Form("input", (), 2), Form("concat", (2,), 2, (0,), 3)}
