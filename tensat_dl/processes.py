@@ -1,8 +1,8 @@
 """Child processes that answer requests. A child may crash, take too much memory or never end: the parent goes on.
 
 A child runs a generator function ``module:function``. It is called with an iterator of requests and the arguments
-that the parent gave; each value that it yields is an answer. `Child` is the parent's end,
-``python -m tensat_dl.processes`` is the child. They exchange pickles over a socket. A child ends with its parent.
+that the parent gave; each value that it yields is an answer. `Child` is the parent's end, `main` the child's. They
+exchange pickles over a socket. A child ends with its parent.
 
 `multiprocessing.Process` and `concurrent.futures` do not fit: they import the parent's main module again, so a script
 without ``if __name__ == "__main__"`` would start itself, and they can't end one process for its time or memory.
@@ -64,6 +64,11 @@ class Died(Failed):
         self.last = last
 
 
+#: What a child runs. It imports what its parent does: with ``-m`` a file ``random.py`` in the working folder would
+#: come before Python's own.
+_MAIN = "import sys; sys.path[:] = sys.argv[2:]; from tensat_dl.processes import main; main()"
+
+
 class Child:
     """A process that runs a generator function. It is gone when the context ends."""
 
@@ -93,7 +98,7 @@ class Child:
         self.connection, theirs = Pipe()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tensat_dl.processes", function],
+                [sys.executable, "-P", "-c", _MAIN, function, *sys.path],
                 stdin=theirs.fileno(),
                 stdout=self._output,  # prints must not get between the answers
                 stderr=self._output,
@@ -231,7 +236,3 @@ def main() -> None:
     for answer in function(iter(requests.get, None), *arguments):
         parent.send_bytes(pickled(answer))
     os._exit(0)  # memory need not be freed piece by piece
-
-
-if __name__ == "__main__":
-    main()

@@ -91,7 +91,7 @@ def _ours(original: Path, entry: Entry, folder: Path, threads: int) -> tuple[Pat
     options = [f"--dim={name}={size}" for name, size in entry.dims.items()]
     if entry.inputs:
         options.append(f"--input={folder / 'inputs.npz'}")
-    command = [sys.executable, "-m", "tensat_dl", "run", str(original), "-o", str(out), "-q"]
+    command = [sys.executable, "-P", "-m", "tensat_dl", "run", str(original), "-o", str(out), "-q"]
     started = time.perf_counter()
     done = subprocess.run(
         [*command, "--json", str(report), "--threads", str(threads), *options],

@@ -104,7 +104,7 @@ def call(python: str, arguments: list[str], caches: Path) -> Taken:
     """One call of the command line, with a folder for caches. Raises `subprocess.CalledProcessError`."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
-        [python, "-m", "tensat_dl", *arguments, "-q"],
+        [python, "-P", "-m", "tensat_dl", *arguments, "-q"],
         cwd=caches.parent,  # Python imports what lies in the present folder first, which may be a checkout
         env={**os.environ, "XDG_CACHE_HOME": str(caches)},
         check=True,

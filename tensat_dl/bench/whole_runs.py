@@ -207,7 +207,18 @@ def run(model: Path, options: list[str]) -> Row:
     MB."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-c", RUNNER, "run", str(model), "-q", *options, "--json", str(report)]
+        command = [
+            sys.executable,
+            "-P",
+            "-c",
+            RUNNER,
+            "run",
+            str(model),
+            "-q",
+            *options,
+            "--json",
+            str(report),
+        ]
         started = time.perf_counter()
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         wall = time.perf_counter() - started

@@ -219,3 +219,19 @@ def test_the_same_in_every_process(tmp_path: Path) -> None:
         texts["r.html"] = re.sub(r"\d+(\.\d+)? m?s\b|<td>\d+\.\d\d</td>", "", texts["r.html"])
         found.append(texts)
     assert found[0] == found[1]
+
+
+def test_modules_in_the_working_folder_are_not_taken_for_others(tmp_path: Path) -> None:
+    for name in ("random", "queue", "egglog", "numpy", "tensat_dl"):
+        (tmp_path / f"{name}.py").write_text('raise SystemExit("the wrong module")', encoding="utf-8")
+    program = "from tensat_dl.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "run", str(SHARED), "-q", "-o", "-"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
