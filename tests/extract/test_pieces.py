@@ -69,22 +69,28 @@ def _no_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "descend", lambda problem, best, budget: None)
 
 
-@pytest.mark.usefixtures("_no_descent")
-def test_equal_blocks_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    solved = []
+@pytest.fixture
+def formulated(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The problems that are solved by the relaxation, as they come."""
+    found: list[object] = []
     original = exact.formulate
 
     def counted(*args: object) -> object:
-        solved.append(args)
+        found.append(args)
         return original(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(exact, "formulate", counted)
+    return found
+
+
+@pytest.mark.usefixtures("_no_descent")
+def test_equal_blocks_are_solved_once(formulated: list[object]) -> None:
     counts = []
     for count in (3, 30):
-        solved.clear()
+        formulated.clear()
         found = extract(blocks(count))
         assert (found.status, found.cost) == ("optimal", 6.0 * count)
-        counts.append(len(solved))
+        counts.append(len(formulated))
     assert counts[0] == counts[1] > 0
 
 
@@ -165,23 +171,15 @@ def test_what_is_solved_holds_at_other_prices(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("_no_descent")
-def test_only_the_block_with_other_prices_is_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-    original = exact.formulate
-
-    def counted(*args: object) -> object:
-        tried.append(args)
-        return original(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(exact, "formulate", counted)
+def test_only_the_block_with_other_prices_is_solved_again(formulated: list[object]) -> None:
     prices = [5.0 + i / 64 for i in range(8)]
     solved = Solved()
     assert extract(blocks(8, *prices), solved=solved).cost == sum(prices) + 8
-    first = len(tried)
+    first = len(formulated)
     for again in (0, first // 8):
-        tried.clear()
+        formulated.clear()
         assert extract(blocks(8, *prices), solved=solved).cost == sum(prices) + 8
-        assert len(tried) == again
+        assert len(formulated) == again
         prices[3] += 0.5
 
 
