@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
 
 from tensat_dl.core.egraph import CONTIGUOUS, EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder, Node
 from tensat_dl.extract.extraction import Extraction
-from tensat_dl.extract.greedy import tree_greedy
-from tensat_dl.extract.incumbent import source_nodes
-from tensat_dl.extract.problem import Problem
+from tensat_dl.extract.weights import fewest_bytes
 
 
 def rebuild(
@@ -24,7 +20,7 @@ def rebuild(
     ``origins`` are the rules that built the nodes of the ``source``, if rules did. E-classes that are computed from
     weights alone are derived with the fewest bytes.
     """
-    derivation = fewest_bytes(egraph, source.opaque)
+    derivation = fewest_bytes(egraph, extraction.choices, source.opaque)
     builder = GraphBuilder(source.name, source.opaque)
     home: list[int] = egraph.home.tolist()
     choices = {**extraction.choices, **shorter_views(egraph, extraction.choices)}
@@ -125,27 +121,3 @@ def rules_used(origins: Iterable[str]) -> dict[str, int]:
     """How many nodes each rule built, those with the most first."""
     counts = Counter(rule for rule in origins if rule)
     return dict(sorted(counts.items(), key=lambda r: (-r[1], r[0])))
-
-
-def fewest_bytes(egraph: EGraph, opaque: Collection[str] = ()) -> dict[int, int]:
-    """For each weights-only e-class the e-node of a derivation with the fewest bytes of intermediate results.
-
-    The values are computed once, ahead of time, so this decides about memory while folding, not about run time.
-    An opaque operator may share an e-class with an e-node that can be computed, but can't be computed itself.
-    """
-    ahead = egraph.weights_only
-    nodes: dict[int, tuple[int, ...]] = {}
-    kids: dict[int, tuple[int, ...]] = {}
-    cost: dict[int, float] = {}
-    for c in np.flatnonzero(ahead).tolist():
-        nodes[c] = tuple(
-            n
-            for n in egraph.nodes_of(c)
-            if egraph.op[n] not in opaque
-            and egraph.op[n] != "input"
-            and all(ahead[d] for d in egraph.children_of(n))
-        )
-        for n in nodes[c]:
-            kids[n] = tuple(dict.fromkeys(egraph.children_of(n)))
-            cost[n] = sum(t.nbytes for t in egraph.types[c])
-    return tree_greedy(Problem((), nodes, kids, cost, egraph.node_class.tolist()), source_nodes(egraph))
