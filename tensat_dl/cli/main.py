@@ -140,7 +140,7 @@ def main() -> NoReturn:
     """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted, 141 nobody
     reads the output any more."""
     # Looking for cycles of references, by default after every few hundred objects, took a tenth of a small run.
-    gc.set_threshold(100_000, 20, 20)
+    gc.set_threshold(300_000, 20, 20)
     _standard_streams()
     signal.signal(signal.SIGTERM, _Terminating())
     try:
@@ -151,7 +151,8 @@ def main() -> NoReturn:
     # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends by the
     # signal what was run by `-m`, whoever caught it, and forgets that only in the next one.
     eval("0")
-    gc.disable()  # memory is freed as a whole: no need to look for cycles in it
+    # Memory is freed as a whole. Python would look for cycles in it at its end, even where that is disabled.
+    gc.freeze()
     sys.exit(code)
 
 

@@ -81,6 +81,9 @@ class Explorer:
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
         self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
+        self.counted = dict[
+            str, tuple[int, int]
+        ]()  #: by rule, its matches at most, and the e-nodes there were then
         self.seen: View | None = None  #: the e-graph of which an answer may be refined
 
     def run(self) -> Iterator[ExploredIteration]:
@@ -276,7 +279,7 @@ class Explorer:
         staged = self._compiled(rule.rule, filtered=True)
         assert staged is not None, rule.name
         self.store.engine.run(*staged.prepare)
-        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
+        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged, size):
             return False, False
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
         count = left + sum(counts.values())
@@ -302,9 +305,16 @@ class Explorer:
         stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
         return updated
 
-    def _is_countless(self, rule: CompiledRule) -> bool:
-        """Whether a rule has too many matches to look for, by what its members have in common."""
+    def _is_countless(self, rule: CompiledRule, size: int) -> bool:
+        """Whether a rule has too many matches to look for in an e-graph of this size, by what its members have in
+        common. They are not counted again while the e-graph has not grown by half, if it would have to be merged two
+        e-classes into one throughout to have too many."""
+        count, before = self.counted.get(rule.name, (0, 0))
+        most = (count * len(rule.tensors)) << max(map(len, rule.joins), default=0)
+        if most <= MOST_HELD and size <= before + before // 2:
+            return False
         count = sum(map(join_size, joined(rule, self.store.engine.freeze())))
+        self.counted[rule.name] = count, size
         if count * len(rule.tensors) > MOST_HELD:
             self.countless[rule.name] = count
         return rule.name in self.countless

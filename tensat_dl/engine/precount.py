@@ -9,41 +9,57 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
 
 from tensat_dl.core.rule import RewriteRule
 
+#: Values of some columns.
+Key = tuple[Hashable, ...]
+#: How often rows have values of some columns, given those of others.
+Grouped = Mapping[Key, Mapping[Key, int]]
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns and rows of values."""
+    """Named columns and rows of values. Tables of the same rows may share what they are grouped by."""
 
     columns: tuple[Hashable, ...]
-    rows: Sequence[tuple[Hashable, ...]]
+    rows: Sequence[Key]
+    groups: dict[Hashable, Grouped] = field(default_factory=dict, compare=False, repr=False)
+
+    def grouped(self, by: tuple[int, ...], counted: tuple[int, ...]) -> Grouped:
+        """How often rows have values in the places ``counted``, given those in the places ``by``."""
+        found = self.groups.get((by, counted))
+        if found is None:
+            new: defaultdict[Key, Counter[Key]] = defaultdict(Counter)
+            for row in self.rows:
+                new[tuple([row[k] for k in by])][tuple([row[k] for k in counted])] += 1
+            found = self.groups[by, counted] = new
+        return found
 
 
 def join_size(tables: Sequence[Table]) -> int:
     """The number of rows of the natural join of tables. Without tables, the one row of no columns."""
     live: tuple[Hashable, ...] = ()  # columns seen that later tables have too
-    counts: Counter[tuple[Hashable, ...]] = Counter({(): 1})
+    counts: Counter[Key] = Counter({(): 1})
     for i, table in enumerate(tables):
         later = {c for t in tables[i + 1 :] for c in t.columns}
         shared = [c for c in live if c in table.columns]
         kept = [live.index(c) for c in live if c in later]
         added = [c for c in table.columns if c in later and c not in live]
-        grouped: defaultdict[tuple[Hashable, ...], Counter[tuple[Hashable, ...]]] = defaultdict(Counter)
-        at = [table.columns.index(c) for c in shared]
-        new = [table.columns.index(c) for c in added]
-        for row in table.rows:
-            grouped[tuple(row[k] for k in at)][tuple(row[k] for k in new)] += 1
-        result: Counter[tuple[Hashable, ...]] = Counter()
+        place = table.columns.index
+        grouped = table.grouped(tuple(map(place, shared)), tuple(map(place, added)))
+        result: Counter[Key] = Counter()
         positions = [live.index(c) for c in shared]
         for key, count in counts.items():
-            for values, more in grouped.get(tuple(key[k] for k in positions), {}).items():
-                result[(*(key[k] for k in kept), *values)] += count * more
+            more = grouped.get(tuple([key[k] for k in positions]))
+            if more is not None:
+                left = tuple([key[k] for k in kept])
+                for values, n in more.items():
+                    result[left + values] += count * n
         live = (*(live[k] for k in kept), *added)
         counts = result
     return sum(counts.values())

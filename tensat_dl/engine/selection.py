@@ -8,7 +8,7 @@ left out is reported, and tried in the next iteration.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any
 
@@ -171,8 +171,10 @@ class Selection:
 
 
 def joined(rule: CompiledRule, frozen: Frozen) -> list[list[Table]]:
-    """What each variant of a rule joins."""
-    return [[Table(row.args, frozen.rows_of(row.function)) for row in join] for join in rule.joins]
+    """What each variant of a rule joins. Tables of one relation share its rows: a rule of lists has many."""
+    functions = {row.function for join in rule.joins for row in join}
+    known = {name: Table((), frozen.rows_of(name)) for name in functions}
+    return [[replace(known[row.function], columns=row.args) for row in join] for join in rule.joins]
 
 
 def oldest_first(matches: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:

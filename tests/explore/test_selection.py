@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -27,9 +28,13 @@ COLUMNS = ("x", "y", "z", "w")
 @st.composite
 def tables(draw: st.DrawFn) -> list[Table]:
     """Up to three tables of small values, with columns in common."""
-    out = []
+    out: list[Table] = []
     for _ in range(draw(st.integers(1, 3))):
         columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
+        alike = [t for t in out if len(t.columns) == len(columns)]
+        if alike and draw(st.booleans()):  # a relation that is joined with itself
+            out.append(replace(alike[0], columns=tuple(columns)))
+            continue
         row = st.tuples(*[st.integers(0, 2)] * len(columns))
         out.append(Table(tuple(columns), draw(st.lists(row, max_size=6, unique=True))))
     return out
