@@ -131,9 +131,7 @@ def _single(writer: Writer, tables: MemberTables, first: int) -> CompiledRule:
         actions = tuple(writer.actions(rows))
         commands.append(EgglogRule(egglog_name(writer.rule, i), own, body, actions, "facts"))
     built = len(writer.rule.target.nodes)
-    return CompiledRule(
-        writer.rule, tuple(commands), (), (), built, writer.either, members=_members_of(writer, tables)
-    )
+    return CompiledRule(writer.rule, tuple(commands), (), (), built, members=_members_of(writer, tables))
 
 
 def _joined(
@@ -271,7 +269,6 @@ class _Stages:
             self.tensors,
             tuple(self.kept),
             len(self.rule.target.nodes),
-            self.writer.either,
             mirror=self.mirror,
             joins=tuple(joins),
             members=_members_of(self.writer, self.tables),

@@ -21,7 +21,6 @@ class CompiledRule:
     tensors: tuple[str, ...]
     attrs: tuple[tuple[str, Var], ...]  #: further columns of the match relation: (sort, variable)
     new_nodes: int  #: e-nodes that one application adds at most
-    either: frozenset[str] = frozenset()  #: pattern nodes that are matched in both orders, see `orders`
     mirror: tuple[int, ...] | None = None  #: see `symmetry.mirror`
     #: The rows that a rule joins whose matches have rows, for each variant: relations of variables, one for each of
     #: several patterns. The join of a variant has as many matches as these have rows in common, or fewer.

@@ -223,46 +223,49 @@ class Explorer:
         nodes = self.selection.nodes()
         allowed = self.limits.nodes
         for single in self.by_kind["single"]:
-            rule = self._compiled(single)
-            if rule is None:
+            if not self.program.may_match(single):
                 continue
-            if until := self.brake.sits_out(rule.name, number):
-                stats.append(RuleStats(rule.rule.name, 0, 0, 0, 0.0, f"sits out until iteration {until}"))
+            name = single.key
+            if until := self.brake.sits_out(name, number):
+                stats.append(RuleStats(single.name, 0, 0, 0, 0.0, f"sits out until iteration {until}"))
                 continue
             started = time.perf_counter()
-            left = self.selection.put_off.pop(rule.name, 0)  # these it finds again
-            self.countless.pop(rule.name, None)
-            may_add = self.reader.may_add(rule, nodes, self.done[rule.name])
+            left = self.selection.put_off.pop(name, 0)  # these it finds again
+            self.countless.pop(name, None)
+            may_add = self.reader.may_add(single, nodes, self.done[name])
             if nodes + may_add > self.selection.limit:
-                new, full = self._selected(rule, may_add // max(1, rule.new_nodes), left, nodes, stats)
+                most = may_add // max(1, len(single.target.nodes))
+                new, full = self._selected(single, most, left, nodes, stats)
                 changed, nodes = changed or new, self.selection.nodes()
                 if full:
                     return True, "nodes"
                 continue
+            rule = self._compiled(single)
+            assert rule is not None, name
             matches, now = 0, nodes
             while True:
                 self.store.engine.run(*rule.prepare)
-                counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
+                counts, updated = self.store.engine.matches(ruleset("rule", name))
                 matches += sum(counts.values())
                 if updated:
                     self.reader.changed()
                     changed, now = True, self.selection.nodes()
                     self._built(single, {name for name, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
-                grown = self.brake.many(rule.name, now - nodes, allowed)
+                grown = self.brake.many(name, now - nodes, allowed)
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
                     break
                 self.store.engine.run(saturate("types"))
-            self.done[rule.name] += matches
+            self.done[name] += matches
             if not matches:
                 continue
             note = ""
-            if self.brake.many(rule.name, now - nodes, allowed):
-                until = self.brake.hold(rule.name, number)
+            if self.brake.many(name, now - nodes, allowed):
+                until = self.brake.hold(name, number)
                 note = f"added {now - nodes:,} e-nodes and sits out until iteration {until}"
-                self.notes[f"rule {rule.rule.name} grew fast and was held back at times"] = None
+                self.notes[f"rule {single.name} grew fast and was held back at times"] = None
             stats.append(
-                RuleStats(rule.rule.name, matches, matches, now - nodes, time.perf_counter() - started, note)
+                RuleStats(single.name, matches, matches, now - nodes, time.perf_counter() - started, note)
             )
             nodes = now
             if nodes >= self.selection.limit:
@@ -271,13 +274,13 @@ class Explorer:
         return changed, None
 
     def _selected(
-        self, rule: CompiledRule, most: int, left: int, size: int, stats: list[RuleStats]
+        self, rule: RewriteRule, most: int, left: int, size: int, stats: list[RuleStats]
     ) -> tuple[bool, bool]:
         """Applies a rule, which has at most so many matches, to as many as there is room for in an e-graph of this
         size: whether that changed anything, and whether it leaves some."""
         started = time.perf_counter()
-        staged = self._compiled(rule.rule, filtered=True)
-        assert staged is not None, rule.name
+        staged = self._compiled(rule, filtered=True)
+        assert staged is not None, rule.key
         self.store.engine.run(*staged.prepare)
         if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged, size):
             return False, False

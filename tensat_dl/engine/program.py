@@ -51,12 +51,11 @@ def ranks_of(graph: Graph, ops: OpTable) -> set[int]:
 
 @dataclass
 class _Growing:
-    """A rule, or the types of a constructor, compiled for the forms of e-nodes that were known at last."""
+    """The variants of a rule, or of the types of a constructor, for the forms of e-nodes that were known at last."""
 
     version: object = None  #: of those forms
     seen: set[int] = field(default_factory=set)  #: the ids of the variants that are known
     variants: list[Variant] = field(default_factory=list)  #: those under which the rule may apply, by number
-    compiled: CompiledRule | None = None
     told: set[int] = field(default_factory=set)  #: the variants whose targets are among the known forms
 
     def add(self, found: Iterable[Variant]) -> list[Variant]:
@@ -88,7 +87,9 @@ class EgglogProgram:
         self._tried: set[str] = set()  #: those of them that are among the rules
         #: In order; those that take lists for each length that e-nodes have.
         self.rules = [r for r in rules if not r.takes_lists]
-        self._growing: dict[tuple[str, bool], _Growing] = {}
+        self._growing: dict[str, _Growing] = {}  #: by rule
+        #: By rule, and whether its matches are filtered: what is compiled, and of how many variants.
+        self._compiled: dict[tuple[str, bool], tuple[CompiledRule, int]] = {}
         self._members: dict[str, _Growing] = {}  #: what group rules build
         self._tables: MemberTables = {}
         self._types: dict[str, tuple[RewriteRule, _Growing]] = {}  #: of constructors
@@ -131,33 +132,44 @@ class EgglogProgram:
 
     # ---- rules -------------------------------------------------------------------------------------------
 
+    def _variants(self, rule: RewriteRule) -> list[Variant]:
+        """The variants of a rule for the known forms."""
+        state = self._growing.setdefault(rule.key, _Growing())
+        version = self._version(n.op for n in rule.source.nodes)
+        if version != state.version:
+            state.version = version
+            state.add(variants_of(rule, self.schema, self._matched))
+        return state.variants
+
+    def may_match(self, rule: RewriteRule) -> bool:
+        """Whether e-nodes of the known forms can match a rule."""
+        return bool(self._variants(rule))
+
     def compiled(
         self, rule: RewriteRule, filtered: bool | None = None
     ) -> tuple[CompiledRule | None, list[Command]]:
         """A rule compiled for the known forms, None if no e-node of these can match; and the commands that declare
         what is new of it."""
-        staged = self._filtered if filtered is None else filtered
-        state = self._growing.setdefault((rule.key, staged), _Growing())
-        version = self._version(n.op for n in rule.source.nodes)
-        if version == state.version:
-            return state.compiled, []
-        state.version, first = version, len(state.variants)
-        new = state.add(variants_of(rule, self.schema, self._matched))
-        more = compile_rule(rule, self.schema, new, self._tables, first=first, filtered=staged)
-        if more is None:
-            return state.compiled, []
+        key = rule.key, self._filtered if filtered is None else filtered
+        variants = self._variants(rule)
+        known, first = self._compiled.get(key, (None, 0))
+        if len(variants) == first:
+            return known, []
+        more = compile_rule(rule, self.schema, variants[first:], self._tables, first=first, filtered=key[1])
+        assert more is not None, "a rule applies under its variants"
         commands = self.new_constructors()
-        if state.compiled is None:
+        if known is None:
             commands += [comment(f"---- rule {more.name}\n{rule.doc}")] if rule.doc else []
-            state.compiled = more
+            known = more
         else:
-            state.compiled = state.compiled.with_variants(more)
-        return state.compiled, [*commands, *more.commands]
+            known = known.with_variants(more)
+        self._compiled[key] = known, len(variants)
+        return known, [*commands, *more.commands]
 
     def built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> list[Command]:
         """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types.
         ``matched`` names the egglog rules of a single-pattern rule that had matches; None for all."""
-        state, one = self._growing[rule.key, self._filtered], rule
+        state, one = self._growing[rule.key], rule
         if rule.kind == "group":
             state, one = self._members.setdefault(rule.key, _Growing()), one_member(rule)
             state.add(self.schema.variants(one, self._matched))
@@ -180,8 +192,8 @@ class EgglogProgram:
 
     def current(self) -> list[CompiledRule]:
         """The rules that are compiled, in order."""
-        found = (self._growing.get((r.key, self._filtered)) for r in self.rules)
-        return [s.compiled for s in found if s is not None and s.compiled is not None]
+        found = (self._compiled.get((r.key, self._filtered)) for r in self.rules)
+        return [compiled for compiled, _ in filter(None, found)]
 
     def everything(self) -> list[Command]:
         """Compiles each rule for all that rules can build from the graph, as if each had been applied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensat_dl.engine.compiled import CompiledRule
+from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.naming import EngineState, Store, by_constructor
 from tensat_dl.engine.precount import Nodes, most_matches
 from tensat_dl.engine.selection import Selection
@@ -49,10 +49,10 @@ class EngineReader:
             return self.fresh()
         return replace(self._state, frozen=self._store.engine.freeze())
 
-    def may_add(self, rule: CompiledRule, size: int, done: int) -> int:
+    def may_add(self, rule: RewriteRule, size: int, done: int) -> int:
         """How many e-nodes a single-pattern rule, of which so many matches are done, may add to an e-graph of this
         size. E-nodes are read again if there may be too little room by what was last read of them."""
-        patterns = rule.rule.source.nodes
+        patterns, new_nodes = rule.source.nodes, len(rule.target.nodes)
         room = self._selection.limit - size
         # A few new e-nodes may double the ways to compute each operand of a long list.
         long = len(patterns) << len(patterns) > MOST_HELD
@@ -60,23 +60,25 @@ class EngineReader:
         if long and self._state is None:
             self.fresh()
         elif grown:
-            most = self._widest_product(rule) * rule.new_nodes
+            most = self._widest_product(rule) * new_nodes
             if most <= room * SURELY:
                 return most
             self.fresh()
         most = self._widest_product(rule)
-        if most * rule.new_nodes > room:
-            most = max(0, most_matches(rule.rule, self.alike, rule.either) - done)
-        return most * rule.new_nodes
+        if most * new_nodes > room:
+            either = self._store.program.schema.in_either_order(rule)
+            most = max(0, most_matches(rule, self.alike, either) - done)
+        return most * new_nodes
 
-    def _widest_product(self, rule: CompiledRule) -> int:
+    def _widest_product(self, rule: RewriteRule) -> int:
         """The most matches of a single-pattern rule: as if each e-node that its root matches had operands with the
         most e-nodes of an e-class, and as if e-nodes that were not read yet were all in that e-class."""
         most = 1
-        for n in rule.rule.source.nodes:
+        either = self._store.program.schema.in_either_order(rule)
+        for n in rule.source.nodes:
             alike = self.alike.get((n.op, len(n.args)))
             count = self._selection.count(n.op, len(n.args))
             read, widest = (0, 0) if alike is None else (len(alike.nodes), alike.widest)
-            most *= count if n.result in rule.rule.source.outputs else widest + max(0, count - read)
-            most *= 2 if n.result in rule.either else 1
+            most *= count if n.result in rule.source.outputs else widest + max(0, count - read)
+            most *= 2 if n.result in either else 1
         return most

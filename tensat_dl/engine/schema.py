@@ -26,6 +26,7 @@ from tensat_dl.engine.syntax import (
 )
 from tensat_dl.ops.table import AttrDecl, OpDecl, OpTable
 from tensat_dl.ops.typing import Inference
+from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import Forms, Variant
 from tensat_dl.rewrite.variants import Assignments
 
@@ -125,6 +126,7 @@ class Schema:
         self._made: dict[tuple[str, int], Constructor] = {}
         self._names: dict[str, Constructor] = {}
         self._assignments: dict[RewriteRule, Assignments] = {}
+        self._either: dict[str, frozenset[str]] = {}
         index = AttrDecl("index", "int", None, (), None)
         self._add(Constructor("Proj", "proj", (Column("i64", index, None),), 1))
 
@@ -151,6 +153,13 @@ class Schema:
         if rule not in self._assignments:
             self._assignments[rule] = Assignments(rule, self.infer)
         return self._assignments[rule].variants(forms)
+
+    def in_either_order(self, rule: RewriteRule) -> frozenset[str]:
+        """The results of those source nodes of a rule that are matched in both orders of their operands."""
+        found = self._either.get(rule.key)
+        if found is None:
+            found = self._either[rule.key] = either_order(rule, self.ops)
+        return found
 
     def constructors(self) -> tuple[Constructor, ...]:
         return tuple(self._made.values())

@@ -12,7 +12,6 @@ from tensat_dl.engine.render import variable
 from tensat_dl.engine.schema import Column, Schema
 from tensat_dl.engine.syntax import App, Lit, Term, Var, app, equal, names
 from tensat_dl.rewrite.conditions import factors_in, values_in
-from tensat_dl.rewrite.orders import either_order
 from tensat_dl.rewrite.source import Variant
 
 #: From so many patterns as operands of one e-node on, each is matched by itself.
@@ -40,7 +39,7 @@ class Writer:
         self.rule = rule
         self.schema = schema
         self.usable = [v for v in found if not v.ill_typed]
-        self.either = either_order(rule, schema.ops)
+        self.either = schema.in_either_order(rule)
         #: The pattern nodes that are matched together before the rest, in parts, see `members`. Empty: all at once.
         self.parts = _parts(rule)
 
