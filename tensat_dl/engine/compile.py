@@ -255,14 +255,12 @@ class _Stages:
                 old = f"old {match_relation(name)}"
                 commands.append(self._stage("find-old", old, (*few, *body), self.match))
             commands.append(self._stage("find", name, body, self.match))
+        selecting: tuple[Command, ...] = ()
         if not self.several and not first:
-            actions = self.writer.actions(self.rows[0])
-            one = self._stage("apply", f"apply {self.name}", self.chosen, *self._actions(self.rows[0]))
-            gone = app("delete", self.match)
-            commands += [
-                one,
-                self._stage("apply-all", f"apply all {self.name}", (self.match,), *actions, gone),
-            ]
+            actions = (*self.writer.actions(self.rows[0]), app("delete", self.match))
+            commands.append(self._stage("apply-all", f"apply all {self.name}", (self.match,), *actions))
+            chosen = self._actions(self.rows[0])
+            selecting = (self._stage("apply", f"apply {self.name}", self.chosen, *chosen),)
         return CompiledRule(
             self.rule,
             tuple(commands),
@@ -272,6 +270,7 @@ class _Stages:
             mirror=self.mirror,
             joins=tuple(joins),
             members=_members_of(self.writer, self.tables),
+            selecting=selecting,
         )
 
     def _declared(self) -> list[Command]:

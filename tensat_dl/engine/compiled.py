@@ -27,6 +27,9 @@ class CompiledRule:
     joins: tuple[tuple[App, ...], ...] = ()
     #: The ruleset that fills the relations of members, if there are any. The instances of a list rule have one.
     members: str = ""
+    #: What of a single-pattern rule is declared once some of its matches are selected. Most need it never, and for
+    #: many operands egglog takes long to plan it.
+    selecting: tuple[Command, ...] = ()
 
     def with_variants(self, more: CompiledRule) -> CompiledRule:
         """The rule with further variants."""

@@ -90,6 +90,7 @@ class EgglogProgram:
         self._growing: dict[str, _Growing] = {}  #: by rule
         #: By rule, and whether its matches are filtered: what is compiled, and of how many variants.
         self._compiled: dict[tuple[str, bool], tuple[CompiledRule, int]] = {}
+        self._selecting: set[str] = set()  #: rules of which selected matches can be applied
         self._members: dict[str, _Growing] = {}  #: what group rules build
         self._tables: MemberTables = {}
         self._types: dict[str, tuple[RewriteRule, _Growing]] = {}  #: of constructors
@@ -165,6 +166,13 @@ class EgglogProgram:
             known = known.with_variants(more)
         self._compiled[key] = known, len(variants)
         return known, [*commands, *more.commands]
+
+    def selecting(self, rule: CompiledRule) -> Sequence[Command]:
+        """The commands that declare what is still needed to apply selected matches of a rule."""
+        if rule.name in self._selecting:
+            return ()
+        self._selecting.add(rule.name)
+        return rule.selecting
 
     def built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> list[Command]:
         """Takes note of the e-nodes that a rule may build; the commands that declare what is new of their types.

@@ -132,12 +132,17 @@ class Selection:
             if room <= 0:
                 break
             chosen = matches[applied : applied + room]
-            self.applied.update((rule.name, m) for m in chosen)
-            self.store.engine.load(ok_relation(rule.name), chosen)
-            self.store.engine.matches(ruleset("apply", rule.name))
+            self.apply_to(rule, chosen)
             applied += len(chosen)
             size = self.nodes()
         return applied
+
+    def apply_to(self, rule: CompiledRule, chosen: Sequence[tuple[int, ...]]) -> None:
+        """Applies a rule to these matches."""
+        self.applied.update((rule.name, m) for m in chosen)
+        self.store.engine.run(*self.store.program.selecting(rule))
+        self.store.engine.load(ok_relation(rule.name), chosen)
+        self.store.engine.matches(ruleset("apply", rule.name))
 
     def left(self, rule: CompiledRule, total: int, applied: int) -> str:
         """Says why matches were left, if some were."""

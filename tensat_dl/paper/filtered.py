@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.engine.compiled import CompiledRule, ok_relation, ruleset
+from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import History, RuleStats, Stop
 from tensat_dl.engine.groups import View, goals_of, in_layers
 from tensat_dl.engine.loop import Explorer
@@ -155,9 +155,7 @@ class FilteredExplorer(Explorer):
             waiting = waiting[room:]
             if chosen:
                 self._built(rule.rule)
-                self.selection.applied.update((rule.name, m) for m in chosen)
-                self.store.engine.load(ok_relation(rule.name), chosen)
-                self.store.engine.matches(ruleset("apply", rule.name))
+                self.selection.apply_to(rule, chosen)
                 applied += len(chosen)
                 size = self.selection.nodes()
         self._note(stats, rule.rule.name, total, applied, skipped, len(waiting), size - first, started)
