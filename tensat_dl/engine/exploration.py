@@ -104,15 +104,17 @@ class ExploredIteration:
     notes: tuple[str, ...]
     handles: tuple[int, ...]  #: of each e-class; they stay the same when exploration goes on
     early: int  #: how many e-classes are older than what multi-pattern rules made; 0 if those made nothing
-    groups: Groups  #: of the last iteration and of refinements, where the cycles of the e-graph are kept
+    grouping: bool  #: whether it can be refined: then its `Groups` come after it
 
 
 @dataclass(frozen=True, slots=True)
 class Exploration(ExploredIteration):
-    """The last complete iteration, with why exploration stopped there, and all ``iterations``."""
+    """The last complete iteration, with why exploration stopped there, and all ``iterations``. It has its ``groups``
+    once somebody has waited for them (see `Exploring.grouped`)."""
 
     stop: Stop
     iterations: tuple[Iteration, ...]
+    groups: Groups = field(default_factory=Groups)
 
 
 @dataclass(frozen=True, slots=True)

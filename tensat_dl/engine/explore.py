@@ -21,6 +21,7 @@ from tensat_dl.engine.exploration import (
     Exploration,
     ExploredIteration,
     Feedback,
+    Groups,
     History,
     Iteration,
     Limits,
@@ -39,7 +40,7 @@ START = 30.0
 #: Called after every iteration with its number, e-nodes and e-classes.
 Progress = Callable[[int, int, int], None]
 #: A message of the worker.
-Message = ExploredIteration | History | TsrError | RuleAlarm | None
+Message = ExploredIteration | Groups | History | TsrError | RuleAlarm | None
 
 
 class ExplorationError(Exception):
@@ -83,6 +84,7 @@ class Exploring:
         self._stop: Stop | None = None
         self._cycles = whole.limits.cycles
         self.latest: Exploration | None = None  #: the e-graph that there was last
+        self._grouping = False  #: whether its groups are still to come
         self.lost = ""  #: why `refine` found nothing, if not because there is nothing to merge
 
     def run(self, start: Start | None = None) -> Exploration:
@@ -95,6 +97,7 @@ class Exploring:
         reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
         unsound one, `ExplorationError` if not even the input program could be loaded.
         """
+        self._wait_for_groups()
         notes: list[str] = []
         stop: Stop | None = None
         start = start or self._whole
@@ -160,6 +163,13 @@ class Exploring:
             self.lost = f"{self._messages.died()}, while groups were merged that the result uses"
         return None
 
+    def grouped(self, exploration: Exploration) -> Exploration:
+        """The latest exploration with its groups, which the worker looks for while an answer is extracted; as it is
+        if there are none, or if the worker is gone. Raises KeyboardInterrupt."""
+        self._wait_for_groups()
+        assert self.latest is not None
+        return replace(exploration, groups=self.latest.groups)
+
     def history(self) -> History:
         """The applications that led to the e-graph; empty if the worker is gone or was interrupted."""
         answer = None if self._stop == "interrupted" else self._ask(AskHistory())
@@ -167,10 +177,22 @@ class Exploring:
 
     def _ask(self, request: Feedback | AskHistory) -> ExploredIteration | History | None:
         """The worker's answer; None if it has none, or is gone."""
+        self._wait_for_groups()
         self._worker.send(request)
-        return self._messages.next()
+        found = self._messages.next()
+        assert not isinstance(found, Groups), "they were waited for"
+        return found
+
+    def _wait_for_groups(self) -> None:
+        if self._grouping:
+            self._grouping = False
+            found = self._messages.next()
+            assert self.latest is not None
+            if isinstance(found, Groups):
+                self.latest = replace(self.latest, groups=found)
 
     def _seen(self, step: ExploredIteration) -> None:
+        self._grouping = step.grouping
         self._iterations.append(step.iteration)
         if self._progress is not None:
             self._progress(len(self._iterations) - 1, step.iteration.nodes, step.iteration.classes)
@@ -184,8 +206,9 @@ class Exploring:
             (*last.notes, *notes),
             last.handles,
             last.early,
-            last.groups,
+            last.grouping,
             tuple(self._iterations[1:]),
+            last.groups if isinstance(last, Exploration) else Groups(),
         )
         return self.latest
 
@@ -212,7 +235,7 @@ class _Messages:
         assert self._left is not None
         return max(0.0, self._left - GRACE)
 
-    def next(self) -> ExploredIteration | History | None:
+    def next(self) -> ExploredIteration | Groups | History | None:
         """The next message; None if the worker has nothing to say, is gone, or was ended. Raises its errors."""
         started = time.monotonic()
         message = self._receive(self._left)

@@ -84,7 +84,7 @@ class Explorer:
         self.counted = dict[
             str, tuple[int, int]
         ]()  #: by rule, its matches at most, and the e-nodes there were then
-        self.seen: View | None = None  #: the e-graph of which an answer may be refined
+        self.seen: View | None = None  #: the e-graph that `groups` are of
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -150,7 +150,7 @@ class Explorer:
     def refine(self, feedback: Feedback) -> ExploredIteration | None:
         """Merges the subsets of each group that are worth it for an answer (see `subsets`).
 
-        Single-pattern rules then run on the new e-nodes. None if there are none, or if no rule may be applied at all.
+        Single-pattern rules then run on the new e-nodes. None if there are none, or if its `groups` are not known.
         """
         if self.seen is None:
             return None
@@ -166,6 +166,14 @@ class Explorer:
             if stop is not None or not changed:
                 break
         return self._step(started, stats, None, refinable=True)
+
+    def groups(self) -> Groups:
+        """The groups of the e-graph as it is now, for `refine`: after a step that is grouping."""
+        rules = self._compiled_rules("group")
+        for rule in rules:
+            self.store.engine.matches(ruleset("find", rule.name))
+        self.seen = View(self.reader.now(), self.checks)
+        return self.merging.groups(rules, self.seen)
 
     def history(self) -> History:
         """The applications that led to the e-graph, by the present handles of e-classes."""
@@ -382,14 +390,6 @@ class Explorer:
         self._load(self.merging.merge(self._compiled_rules("group"), view, stats, answer), view)
         return len(stats) > before
 
-    def _groups(self) -> Groups:
-        """The groups of the e-graph as it is now, for `refine`."""
-        rules = self._compiled_rules("group")
-        for rule in rules:
-            self.store.engine.matches(ruleset("find", rule.name))
-        self.seen = View(self.reader.now(), self.checks)
-        return self.merging.groups(rules, self.seen)
-
     def _load(self, facts: Additions, view: View) -> None:
         if not facts.nodes:
             return
@@ -439,6 +439,6 @@ class Explorer:
         ]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
-        # A refinement, or the last iteration before one.
-        groups = self._groups() if refinable and self.by_kind["group"] else Groups()
-        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, groups)
+        self.seen = None
+        grouping = refinable and bool(self.by_kind["group"])
+        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, grouping)

@@ -16,7 +16,16 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled_rules import CompiledRules
-from tensat_dl.engine.exploration import NARROWING, AskHistory, Estimate, Feedback, Limits, RuleAlarm, Start
+from tensat_dl.engine.exploration import (
+    NARROWING,
+    AskHistory,
+    Estimate,
+    ExploredIteration,
+    Feedback,
+    Limits,
+    RuleAlarm,
+    Start,
+)
 from tensat_dl.engine.explore import Message
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.ops.table import OpDecl, OpTable
@@ -31,27 +40,36 @@ def explore(
     estimate: Estimate | None,
 ) -> Iterator[Message]:
     """The answers to requests: for a start a message for every iteration, or None if going further adds nothing; for
-    feedback an iteration, or None if there is nothing to merge. The rules are compiled once, for ``graph``, where the
-    first start is. An error is the last message; an alarm comes twice: at once, and when it is known which rules are
-    to blame."""
+    feedback an iteration, or None if there is nothing to merge. The groups of an iteration that can be refined come
+    after it: the parent has something to extract from meanwhile. The rules are compiled once, for ``graph``, where
+    the first start is. An error is the last message; an alarm comes twice: at once, and when it is known which rules
+    are to blame."""
     # Values of the loop refer to one another in no cycles; looking for these took a fifth of its time.
     gc.disable()
     loop: type[Explorer] = pkgutil.resolve_name(limits.schedule)
     table = OpTable(ops)
     explorer: Explorer | None = None
+    steps: Iterator[ExploredIteration | None]
     try:
         compiled = CompiledRules(graph, table, rules, limits, estimate)
         for request in requests:
             if isinstance(request, Start):
                 own = tuple(r for r in rules if r.name in request.rules)
                 if explorer is not None and request.further:
-                    yield from explorer.further(own, request.limits)
+                    steps = explorer.further(own, request.limits)
+                else:
+                    explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
+                    steps = explorer.run()
+            else:
+                assert explorer is not None, "a start comes first"
+                if isinstance(request, AskHistory):
+                    yield explorer.history()
                     continue
-                explorer = loop(request.graph, table, own, request.limits, estimate, compiled)
-                yield from explorer.run()
-                continue
-            assert explorer is not None, "a start comes first"
-            yield explorer.history() if isinstance(request, AskHistory) else explorer.refine(request)
+                steps = iter((explorer.refine(request),))
+            for step in steps:
+                yield step
+                if step is not None and step.grouping:
+                    yield explorer.groups()
     except TsrError as e:
         yield e
     except RuleAlarm as alarm:

@@ -273,7 +273,16 @@ class Round:
         known = self.before is not None and found.egraph is self.before.egraph
         if self.search.setup.method == "exact" and not found.interrupted and not known:
             found = self.refined(found)
-        return found
+        return self.grouped(found)
+
+    def grouped(self, found: Found) -> Found:
+        """With the groups of its e-graph, which were looked for meanwhile."""
+        try:
+            return replace(found, exploration=self.worker.grouped(found.exploration))
+        except KeyboardInterrupt:
+            if self.search.goal is not None:
+                raise
+            return replace(found, interrupted=True)
 
     def explored(self, exploration: Exploration) -> Exploration:
         """The exploration, unless it has the goal. Raises `Reached`."""
@@ -359,7 +368,7 @@ class Round:
                 self.search.progress.phase("explore")
                 more = self.worker.refine(
                     feedback(
-                        best.exploration,
+                        self.worker.grouped(best.exploration),
                         best.layouts,
                         best.extraction,
                         self.search.model.table,
@@ -377,8 +386,7 @@ class Round:
                     raise
                 return replace(best, interrupted=True)
             if other.extraction.cost >= best.extraction.cost * (1 - TOLERANCE):
-                tried = replace(best.exploration, groups=more.groups)
-                return replace(best, exploration=tried, interrupted=other.extraction.interrupted)
+                return replace(best, interrupted=other.extraction.interrupted)
             best = other
         return best
 

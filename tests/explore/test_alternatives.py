@@ -15,7 +15,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.engine.exploration import ExploredIteration, Feedback, Limits
+from tensat_dl.engine.exploration import Exploration, ExploredIteration, Feedback, Groups, Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.subsets import FEW
 from tensat_dl.extract.api import extract
@@ -93,6 +93,7 @@ class Exploring:
 
     explorer: Explorer
     last: ExploredIteration
+    groups: Groups
     asked: list[Extraction] = field(default_factory=list)  #: at other prices
 
     @classmethod
@@ -102,11 +103,12 @@ class Exploring:
         )
         *_, last = explorer.run()
         assert last.stop == "saturated"
-        return cls(explorer, last)
+        return cls(explorer, last, explorer.groups())
 
     def refine(self, said: Feedback) -> bool:
         found = self.explorer.refine(said)
-        self.last = found or self.last
+        if found is not None:
+            self.last, self.groups = found, self.explorer.groups()
         return found is not None
 
     def answer(self) -> Extraction:
@@ -117,8 +119,12 @@ class Exploring:
             self.asked.append(extract(egraph, limits=ExtractLimits(work=work)))
             return self.asked[-1]
 
-        priced, _ = MODEL.price(self.last.egraph)
-        return feedback(self.last, priced, answer, library().ops, cheapest, work)
+        last = self.last
+        priced, _ = MODEL.price(last.egraph)
+        grown = Exploration(
+            last.iteration, last.egraph, "saturated", (), last.handles, last.early, True, (), self.groups
+        )
+        return feedback(grown, priced, answer, library().ops, cheapest, work)
 
     def refined(self) -> Extraction:
         """As a search does."""
@@ -167,7 +173,7 @@ def test_of_small_groups_no_subsets_would_be_better(body: str) -> None:
     sizes = [len(m.results) for m in brute.explorer.merging.merges]
     if max(sizes, default=0) > FEW:
         return  # brute force would not be
-    assert brute.last.groups.merged == brute.last.groups.possible
+    assert brute.groups.merged == brute.groups.possible
     assert found.refined().cost == pytest.approx(brute.answer().cost, rel=1e-9)
 
 

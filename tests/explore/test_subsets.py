@@ -17,6 +17,7 @@ from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_devi
 from tensat_dl.engine import targets
 from tensat_dl.engine.compiled import CompiledRule
 from tensat_dl.engine.exploration import Feedback, Limits
+from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.merging import REFINED
@@ -72,11 +73,42 @@ def test_a_full_egraph_has_room_for_what_the_answer_uses() -> None:
     explorer = Explorer(graph, library().ops, (*pack("groups"), *pack("pairs")), limits)
     *_, last = explorer.run()
     assert last.stop == "nodes"
+    explorer.groups()
     used = frozenset(last.handles[root] for root in last.egraph.roots[:3])
     refined = explorer.refine(Feedback(used))
     assert refined is not None
     assert [r.note for r in refined.iteration.rules if r.rule == "group-matmul-left"] == [REFINED]
     assert last.egraph.num_nodes < refined.egraph.num_nodes <= limits.nodes
+
+
+def test_groups_come_after_the_egraph_that_they_are_of() -> None:
+    """The worker looks for them while an answer is extracted."""
+    weights = "\n".join(f"  weight w{i} : f32[8, 8]" for i in range(3))
+    graph = graph_of(f"  input x : f32[4, 8]\n{weights}\n  output x @ w0, x @ w1, tanh(x @ w2)")
+    with exploring(graph, library().ops, pack("groups"), Limits()) as exploration:
+        found = exploration.run()
+        assert found.groups.count == 0
+        first = exploration.grouped(found)
+        assert (first.groups.count, first.groups.merged) == (1, 1)
+        refined = exploration.refine(
+            Feedback(frozenset(found.handles[root] for root in found.egraph.roots[:2]))
+        )
+        assert refined is not None
+        assert (refined.groups.count, exploration.grouped(refined).groups.merged) == (0, 2)
+        again = exploration.run()  # goes on from there
+        assert exploration.grouped(again).groups.merged == 2
+
+
+def test_a_worker_that_is_gone_leaves_its_egraph() -> None:
+    graph = graph_of(
+        "input x : f32[4, 8]\n weight v : f32[8, 8]\n weight w : f32[8, 8]\n output x @ v, x @ w"
+    )
+    with exploring(graph, library().ops, pack("groups"), Limits()) as exploration:
+        found = exploration.run()
+        exploration._worker.process.kill()
+        assert exploration.grouped(found).egraph is found.egraph
+        assert exploration.refine(Feedback(frozenset(found.handles))) is None
+        assert exploration.lost.startswith("the engine died")
 
 
 def test_the_room_that_is_kept_is_for_every_rule() -> None:
@@ -92,6 +124,7 @@ def test_the_room_that_is_kept_is_for_every_rule() -> None:
     explorer = Explorer(graph, program.ops, rules, Limits(nodes=90))
     *_, last = explorer.run()
     assert last.stop == "nodes"
+    explorer.groups()
     refined = explorer.refine(Feedback(frozenset(last.handles)))
     assert refined is not None
     merged = {r.rule for r in refined.iteration.rules if r.note == REFINED}
@@ -173,6 +206,7 @@ def read_in_layers(layers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     with monkeypatch.context() as patch:
         patch.setattr(Member, "__getitem__", counted)
         *_, last = explorer.run()
+        explorer.groups()
         assert explorer.refine(Feedback(frozenset(last.handles))) is not None
     return count
 
@@ -192,6 +226,7 @@ def test_members_of_one_kind_cost_the_same() -> None:
     rules = rules_named("group-matmul-left")
     explorer = Explorer(graph, library().ops, rules, Limits(nodes=1000), h100().estimate)
     list(explorer.run())
+    explorer.groups()
     view = explorer.seen
     assert view is not None
     (rule,) = explorer._compiled_rules("group")
@@ -219,6 +254,7 @@ def test_equal_layers_are_planned_and_weighed_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(targets, "target_of", counted)
     explorer = Explorer(graph, library().ops, rules_named("group-matmul-left"), Limits(), h100().estimate)
     list(explorer.run())
+    explorer.groups()
     view = explorer.seen
     assert view is not None
     (rule,) = explorer._compiled_rules("group")
