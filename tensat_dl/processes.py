@@ -19,8 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class Died(Failed):
 
 #: What a child runs. It imports what its parent does: with ``-m`` a file ``random.py`` in the working folder would
 #: come before Python's own.
-_MAIN = "import sys; sys.path[:] = sys.argv[2:]; from tensat_dl.processes import main; main()"
+_MAIN = "import sys; sys.path[:] = sys.argv[3:]; from tensat_dl.processes import main; main(*sys.argv[1:3])"
 
 
 class Child:
@@ -78,10 +79,11 @@ class Child:
         self.give(arguments)
 
     @classmethod
-    def idle(cls, function: str) -> Child:
-        """A child that imports the function, and waits for the arguments, which are to be sent yet."""
+    def idle(cls, function: str, *modules: str) -> Child:
+        """A child that imports the function, and modules that its arguments need, and waits for these, which are to
+        be sent yet."""
         child = cls.__new__(cls)
-        child._start(function, None)
+        child._start(function, None, modules)
         return child
 
     def give(self, arguments: tuple[Any, ...]) -> None:
@@ -92,13 +94,15 @@ class Child:
             self.__exit__()
             raise
 
-    def _start(self, function: str, environment: Mapping[str, str] | None) -> None:
+    def _start(
+        self, function: str, environment: Mapping[str, str] | None, modules: Sequence[str] = ()
+    ) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
         self._mark = 0
         self.connection, theirs = Pipe()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _MAIN, function, *sys.path],
+                [sys.executable, "-P", "-c", _MAIN, function, " ".join(modules), *sys.path],
                 stdin=theirs.fileno(),
                 stdout=self._output,  # prints must not get between the answers
                 stderr=self._output,
@@ -166,10 +170,10 @@ _ahead: dict[str, Child] = {}
 
 
 @contextmanager
-def ahead(function: str) -> Iterator[None]:
-    """Starts a child before its arguments are known. In the context, the first `begun` for the function gives them to
-    it; a child that nobody has taken is ended."""
-    _ahead[function] = Child.idle(function)
+def ahead(function: str, *modules: str) -> Iterator[None]:
+    """Starts a child before its arguments are known, and has it import the modules that these need. In the context,
+    the first `begun` for the function gives them to it; a child that nobody has taken is ended."""
+    _ahead[function] = Child.idle(function, *modules)
     try:
         yield
     finally:
@@ -208,8 +212,8 @@ def _value(_: Iterator[Any], function: str, arguments: dict[str, Any]) -> Iterat
     yield pkgutil.resolve_name(function)(**arguments)
 
 
-def main() -> None:
-    """The child."""
+def main(name: str, modules: str) -> None:
+    """The child, which runs the function of this name."""
     if sys.platform == "linux":
         import ctypes
 
@@ -218,7 +222,9 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # processes that the child starts have no part in it
-    function = pkgutil.resolve_name(sys.argv[1])
+    function = pkgutil.resolve_name(name)
+    for module in modules.split():
+        import_module(module)
     try:
         arguments = unpickled(parent.recv_bytes())
     except EOFError:  # the parent is gone

@@ -76,7 +76,7 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     # The worker imports the engine while this process imports the rest and reads files.
-    with ahead(WORKER) if given["search"] == "saturation" else nullcontext():
+    with ahead(WORKER, "tensat_dl.cost") if given["search"] == "saturation" else nullcontext():
         return _run(file, output, verbose, quiet, given, started)
 
 

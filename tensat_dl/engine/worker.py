@@ -16,6 +16,7 @@ from tensat_dl.core.graph import Graph
 from tensat_dl.core.minimal import minimal
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.compiled_rules import CompiledRules
+from tensat_dl.engine.egglog import bindings
 from tensat_dl.engine.exploration import (
     NARROWING,
     AskHistory,
@@ -29,6 +30,9 @@ from tensat_dl.engine.exploration import (
 from tensat_dl.engine.explore import Message
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.ops.table import OpDecl, OpTable
+
+#: The engine is loaded while the parent gets ready.
+bindings()
 
 
 def explore(
