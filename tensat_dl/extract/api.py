@@ -13,7 +13,7 @@ from tensat_dl.extract.extraction import TOLERANCE, Extraction, ExtractionError,
 from tensat_dl.extract.greedy import dag_greedy, tree_greedy
 from tensat_dl.extract.ilp import ILP_METHODS, solve_ilp
 from tensat_dl.extract.incumbent import Incumbent, first_incumbent, offer_greedy, source_nodes
-from tensat_dl.extract.problem import Choice, Problem, from_egraph, prune
+from tensat_dl.extract.problem import Choice, Problem, prune
 from tensat_dl.extract.reduce import forced_bound
 from tensat_dl.extract.runners_up import kernels, runners_up
 
@@ -56,7 +56,8 @@ def extract(
     work, deadline = budget.work, budget.deadline
     if n_best > 1 and limits.seconds is not None:
         budget.deadline = start + _BEST_SHARE * limits.seconds
-    problem = from_egraph(egraph)
+    solved = Solved() if solved is None else solved
+    problem = solved.problem(egraph)
     preferred = source_nodes(egraph)
     others: list[Choice] = []
     if method in ("greedy", "greedy-dag"):
@@ -103,7 +104,8 @@ def next_best(
     took, within the limits; what was ``solved`` is not solved again. Raises KeyboardInterrupt."""
     budget = Budget.of(limits or ExtractLimits())
     budget.work = min(budget.work, max(best.work, _LEAST_WORK))
-    problem = from_egraph(egraph)
+    solved = Solved() if solved is None else solved
+    problem = solved.problem(egraph)
     incumbent = Incumbent(problem)
     incumbent.offer(best.choices)
     incumbent.prove(best.bound)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum, inf
 
+from tensat_dl.core.egraph import EGraph
 from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
@@ -17,7 +18,7 @@ from tensat_dl.extract.greedy import dag_greedy, extended
 from tensat_dl.extract.incumbent import Incumbent, offer_greedy
 from tensat_dl.extract.loops import Loop, remaining
 from tensat_dl.extract.mip import solve_mip
-from tensat_dl.extract.problem import Choice, Problem
+from tensat_dl.extract.problem import Choice, Problem, check_costs, from_egraph
 from tensat_dl.extract.reduce import (
     Reduced,
     contract,
@@ -109,12 +110,23 @@ def improve(
         _Improvement(reduced.problem, best, preferred, budget, searching, solved).run(reduced, loops)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Solved:
     """The best answers of pieces, which are proven, by their shapes: an e-graph that is asked for its answer at other
-    prices, or that has grown, has most of its pieces as they were."""
+    prices, or that has grown, has most of its pieces as they were. And the problem of the last e-graph."""
 
     answers: dict[Hashable, Sequence[int]] = field(default_factory=dict)
+    _last: tuple[EGraph, Problem] | None = None
+
+    def problem(self, egraph: EGraph) -> Problem:
+        """The problem of an e-graph, which may be the last one at other prices. Raises `ExtractionError`."""
+        if self._last is not None and _alike(self._last[0], egraph):
+            check_costs(egraph)
+            problem, costs = self._last[1], egraph.cost.tolist()
+            return replace(problem, cost={n: costs[n] for n in problem.cost})
+        problem = from_egraph(egraph)
+        self._last = egraph, problem
+        return problem
 
     def offered(self, key: Hashable, best: Incumbent) -> bool:
         """Offers the answer of a shape, if that is known, to a piece that has it."""
@@ -128,6 +140,12 @@ class Solved:
         """Keeps the answer of a piece of this shape, if it is proven."""
         if best.proven:
             self.answers[key] = places(best.choice, best.problem)
+
+
+def _alike(a: EGraph, b: EGraph) -> bool:
+    """Whether two e-graphs are known to be the same but for their prices."""
+    same = a.children is b.children and a.node_class is b.node_class and a.weights_only is b.weights_only
+    return same and a.roots == b.roots
 
 
 @dataclass(slots=True)

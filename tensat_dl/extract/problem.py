@@ -70,14 +70,9 @@ class Problem:
         return {**self.inlined, **choice}
 
 
-def from_egraph(egraph: EGraph) -> Problem:
-    """The problem of a priced e-graph, without anything that cannot be part of an answer.
-
-    Raises `ExtractionError` for a cost that is negative, not finite or out of range, and for a root without a
-    derivation.
-    """
-    leaf = egraph.weights_only
-    relevant = ~leaf[egraph.node_class]
+def check_costs(egraph: EGraph) -> None:
+    """Raises `ExtractionError` for a cost that is negative, not finite or out of range."""
+    relevant = ~egraph.weights_only[egraph.node_class]
     cost = egraph.cost
     beyond = (cost > 0) & ((cost < LEAST_COST) | (cost > MOST_COST))
     for wrong, needs in (
@@ -90,6 +85,16 @@ def from_egraph(egraph: EGraph) -> Problem:
             op = egraph.op[n].replace("{", "{{").replace("}", "}}")
             such = counted(int(bad.size), "such e-node")
             raise ExtractionError(f"e-node {{}} ({op}) has cost {cost[n]}: {needs} ({such})", enode=n)
+
+
+def from_egraph(egraph: EGraph) -> Problem:
+    """The problem of a priced e-graph, without anything that cannot be part of an answer.
+
+    Raises `ExtractionError` for a cost that is negative, not finite or out of range, and for a root without a
+    derivation.
+    """
+    check_costs(egraph)
+    leaf = egraph.weights_only
     is_leaf = leaf.tolist()
     offsets = egraph.offsets.tolist()
     children = egraph.children.tolist()
@@ -102,7 +107,7 @@ def from_egraph(egraph: EGraph) -> Problem:
         for n in nodes[c]:
             kids[n] = tuple(dict.fromkeys(d for d in children[offsets[n] : offsets[n + 1]] if not is_leaf[d]))
     roots = tuple(dict.fromkeys(r for r in egraph.roots if not is_leaf[r]))
-    costs = cost.tolist()
+    costs = egraph.cost.tolist()
     whole = Problem(roots, nodes, kids, {n: costs[n] for n in kids}, egraph.node_class.tolist())
     pruned = prune(whole, nodes)
     if pruned is None:

@@ -13,6 +13,7 @@ from tensat_dl.extract import exact
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import ExtractLimits
 from tensat_dl.extract.exact import Solved
+from tensat_dl.extract.extraction import ExtractionError
 from tensat_dl.extract.problem import Problem, from_egraph
 from tensat_dl.extract.reduce import Reduced, pieces, placed, places, reduce, shape
 from tests.extract.builders import Spec, brute_force, egraph, stacked_egraph
@@ -168,6 +169,14 @@ def test_what_is_solved_holds_at_other_prices(seed: int) -> None:
         cost = graph.cost.copy()
         cost[rng.randrange(graph.num_nodes)] = rng.choice((0.0, 1.0, 4.0, 9.0))
         graph = replace(graph, cost=cost)
+
+
+def test_other_prices_are_checked_as_well() -> None:
+    solved = Solved()
+    graph = blocks(2, 5.0, 5.0)
+    extract(graph, solved=solved)
+    with pytest.raises(ExtractionError, match="not negative"):
+        extract(replace(graph, cost=graph.cost - 100.0), solved=solved)
 
 
 @pytest.mark.usefixtures("_no_descent")
