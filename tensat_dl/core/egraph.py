@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,9 @@ class EGraph:
 
     def keys(self) -> list[NodeKey]:
         """The e-nodes in order."""
-        return [(self.op[n], self.attrs[n], tuple(self.children_of(n))) for n in range(self.num_nodes)]
+        children: list[int] = self.children.tolist()
+        kids = (tuple(children[first:last]) for first, last in pairwise(self.offsets.tolist()))
+        return list(zip(self.op, self.attrs, kids, strict=True))
 
     def index(self, commutative: Container[str] = ()) -> dict[NodeKey, int]:
         """The e-class of each e-node, that of a ``commutative`` operator under both orders of its operands."""

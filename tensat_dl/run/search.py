@@ -393,16 +393,15 @@ class Round:
 
 def enodes(graph: Graph, egraph: EGraph) -> list[int]:
     """The e-nodes of an e-graph that a graph has, in all layouts."""
-    home = egraph.home.tolist()
+    home, own = egraph.home.tolist(), egraph.node_class.tolist()
     alike: dict[Hashable, list[int]] = {}
-    found: list[int] = []
-    for n, op in enumerate(egraph.op):
-        if op in (CONTIGUOUS, COPY):
-            found.append(n)
-        else:
-            key = op, egraph.attrs[n], tuple(home[c] for c in egraph.operands_of(n))
-            alike.setdefault(key, []).append(n)
-    at = located(graph, lambda key: home[egraph.node_class[alike[key][0]]] if key in alike else None)
+    found = [n for n, op in enumerate(egraph.op) if op in (CONTIGUOUS, COPY)]
+    copies = {own[n] for n in found if egraph.op[n] == COPY}
+    for n, (op, attrs, children) in enumerate(egraph.keys()):
+        if op not in (CONTIGUOUS, COPY):
+            operands = tuple([home[c] for c in children if c not in copies])
+            alike.setdefault((op, attrs, operands), []).append(n)
+    at = located(graph, lambda key: home[own[alike[key][0]]] if key in alike else None)
     for node, c in zip(graph.nodes, at, strict=True):
         if c is not None:
             found += alike[node.op, node.attrs, tuple(at[j] for j in node.inputs)]
