@@ -81,9 +81,8 @@ class Explorer:
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
         self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
-        self.counted = dict[
-            str, tuple[int, int]
-        ]()  #: by rule, its matches at most, and the e-nodes there were then
+        #: By rule, its matches at most, as they were counted last, and the e-nodes there were then.
+        self.counted = dict[str, tuple[int, int]]()
         self.seen: View | None = None  #: the e-graph that `groups` are of
 
     def run(self) -> Iterator[ExploredIteration]:
