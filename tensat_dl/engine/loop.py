@@ -257,7 +257,7 @@ class Explorer:
                 if updated:
                     self.reader.changed()
                     changed, now = True, self.selection.nodes()
-                    self._built(single, {name for name, n in counts.items() if n})
+                    self._built(single, {matched for matched, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
                 grown = self.brake.many(name, now - nodes, allowed)
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:

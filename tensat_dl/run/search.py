@@ -300,6 +300,7 @@ class Round:
         known = [k.graph for k in self.known]
         while True:
             if machine is not None:
+                self.worker.grouped(exploration)  # which would disturb what is timed
                 search.progress.phase("measure")
                 counting = search.progress.measuring
                 search.model = measure_needed(
