@@ -37,7 +37,7 @@ from tensat_dl.engine.exploration import (
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.merging import Merging
 from tensat_dl.engine.naming import EngineState, NodeRow
-from tensat_dl.engine.precount import join_size
+from tensat_dl.engine.precount import Key, join_size
 from tensat_dl.engine.reader import MOST_HELD, EngineReader
 from tensat_dl.engine.selection import Selection, joined
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
@@ -81,8 +81,8 @@ class Explorer:
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
         self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
-        #: By rule, its matches at most, as they were counted last, and the e-nodes there were then.
-        self.counted = dict[str, tuple[int, int]]()
+        #: By rule and join: the rows that were joined last, and how many rows that gave.
+        self.counted = dict[tuple[str, int], tuple[list[Sequence[Key]], int]]()
         self.seen: View | None = None  #: the e-graph that `groups` are of
 
     def run(self) -> Iterator[ExploredIteration]:
@@ -289,7 +289,7 @@ class Explorer:
         staged = self._compiled(rule, filtered=True)
         assert staged is not None, rule.key
         self.store.engine.run(*staged.prepare)
-        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged, size):
+        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
             return False, False
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
         count = left + sum(counts.values())
@@ -315,16 +315,16 @@ class Explorer:
         stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
         return updated
 
-    def _is_countless(self, rule: CompiledRule, size: int) -> bool:
-        """Whether a rule has too many matches to look for in an e-graph of this size, by what its members have in
-        common. They are not counted again while the e-graph has not grown by half, if it would have to be merged two
-        e-classes into one throughout to have too many."""
-        count, before = self.counted.get(rule.name, (0, 0))
-        most = (count * len(rule.tensors)) << max(map(len, rule.joins), default=0)
-        if most <= MOST_HELD and size <= before + before // 2:
-            return False
-        count = sum(map(join_size, joined(rule, self.store.engine.freeze())))
-        self.counted[rule.name] = count, size
+    def _is_countless(self, rule: CompiledRule) -> bool:
+        """Whether a rule has too many matches to look for, by what its members have in common."""
+        count = 0
+        for i, tables in enumerate(joined(rule, self.store.engine.freeze())):
+            rows = [table.rows for table in tables]
+            before, size = self.counted.get((rule.name, i), (None, 0))
+            if rows != before:
+                size = join_size(tables)
+                self.counted[rule.name, i] = rows, size
+            count += size
         if count * len(rule.tensors) > MOST_HELD:
             self.countless[rule.name] = count
         return rule.name in self.countless

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.engine import selection
+from tensat_dl.engine import loop, selection
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import EngineState
@@ -315,3 +315,34 @@ def test_matches_that_are_too_many_to_hold_are_not_looked_for(members: int) -> N
         assert left == ["rule list-relu: up to 1,073,741,824 matches are too many to look for"]
         assert last.stop == "nodes"
     assert last.egraph.op.count("concat") > 1  # the oldest match was applied in the first iteration
+
+
+#: Each operand is a product of three different pairs, and the list rule has three matches; once the left factors are
+#: equal, it has 3^n.
+THREE_FACTORS = """
+    rule list-mul { concat(ewmul(x, r[i]) for i in 0..len(r); axis = k) => ewmul(x, concat(r[..]; axis = k)) }
+    rule second { ewmul(exp(x), y) => ewmul(sqrt(x), tanh(y)) }
+    rule third { ewmul(sqrt(x), tanh(y)) => ewmul(erf(x), sigmoid(y)) }
+    rule equal-factors { a = exp(x); b = sqrt(x); c = erf(x) => a = exp(x); b = exp(x); c = exp(x) }
+"""
+
+
+def test_matches_that_merges_make_too_many_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted anew where e-classes were merged, even if there is hardly an e-node more."""
+    most = 2_000_000
+    monkeypatch.setattr(loop, "MOST_HELD", most)
+    members = 12
+    program = program_of(THREE_FACTORS)
+    names = ("list-mul", "second", "third", "equal-factors")
+    rules = tuple(r for r in program.rules if r.name in names)
+    inputs = "\n".join(f"input y{i} : f32[4, {i + 1}]" for i in range(members))
+    operands = ", ".join(f"exp(z) * y{i}" for i in range(members))
+    others = ", ".join(f"q * {i}.0" for i in range(2, 200))
+    graph = graph_of(
+        f"input z : f32[4, 1]\ninput q : f32[7]\n{inputs}\noutput concat({operands}; axis = 1), {others}"
+    )
+    explorer = Explorer(graph, program.ops, rules, Limits(nodes=20_000, iterations=5))
+    found = list(explorer.run())
+    assert ["equal-factors" in {r.rule for r in step.iteration.rules} for step in found].count(True) == 1
+    assert max(r.matches for step in found for r in step.iteration.rules if r.rule == "list-mul") <= 3
+    assert any("rule list-mul: up to 531,441 matches are too many to look for" in s.notes for s in found)
