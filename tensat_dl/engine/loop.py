@@ -83,6 +83,7 @@ class Explorer:
         self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
         #: By rule and join: the rows that were joined last, and how many rows that gave.
         self.counted = dict[tuple[str, int], tuple[list[Sequence[Key]], int]]()
+        self.grouping = False  #: whether the e-graph can be refined
         self.seen: View | None = None  #: the e-graph that `groups` are of
 
     def run(self) -> Iterator[ExploredIteration]:
@@ -149,11 +150,14 @@ class Explorer:
     def refine(self, feedback: Feedback) -> ExploredIteration | None:
         """Merges the subsets of each group that are worth it for an answer (see `subsets`).
 
-        Single-pattern rules then run on the new e-nodes. None if there are none, or if its `groups` are not known.
+        Single-pattern rules then run on the new e-nodes. None if there are none, or if the e-graph can't be refined.
         """
-        if self.seen is None:
+        if not self.grouping:
             return None
         started = time.perf_counter()
+        if self.seen is None:  # going further added nothing, so nobody has asked for groups
+            self.groups()
+        assert self.seen is not None
         self.selection.limit = self.limits.nodes
         stats: list[RuleStats] = []
         if not self._group_all(self.seen, stats, self.merging.refinement(feedback)):
@@ -439,5 +443,5 @@ class Explorer:
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         self.seen = None
-        grouping = refinable and bool(self.by_kind["group"])
-        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, grouping)
+        self.grouping = refinable and bool(self.by_kind["group"])
+        return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, self.grouping)

@@ -16,7 +16,7 @@ from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel, Measurement, Profile, Signature, load_device
 from tensat_dl.engine import targets
 from tensat_dl.engine.compiled import CompiledRule
-from tensat_dl.engine.exploration import Feedback, Limits
+from tensat_dl.engine.exploration import Feedback, Limits, Start
 from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.loop import Explorer
@@ -97,6 +97,24 @@ def test_groups_come_after_the_egraph_that_they_are_of() -> None:
         assert (refined.groups.count, exploration.grouped(refined).groups.merged) == (0, 2)
         again = exploration.run()  # goes on from there
         assert exploration.grouped(again).groups.merged == 2
+
+
+def test_an_egraph_to_which_more_rules_add_nothing_is_refined() -> None:
+    """As with fusion, where a round of the same e-graph follows one without."""
+    weights = "\n".join(f"  weight w{i} : f32[8, 8]" for i in range(3))
+    graph = graph_of(f"  input x : f32[4, 8]\n{weights}\n  output x @ w0, x @ w1, tanh(x @ w2)")
+    rules = (*pack("groups"), *rules_named("relu-exp"))
+    few = Start(graph, frozenset(r.name for r in pack("groups")), Limits(k_multi=0))
+    with exploring(graph, library().ops, rules, Limits()) as exploration:
+        found = exploration.grouped(exploration.run(few))
+        again = exploration.grouped(exploration.run())
+        assert again.egraph is found.egraph
+        assert again.groups == found.groups
+        refined = exploration.refine(
+            Feedback(frozenset(found.handles[root] for root in found.egraph.roots[:2]))
+        )
+        assert refined is not None
+        assert exploration.grouped(refined).groups.merged == 2
 
 
 def test_a_worker_that_is_gone_leaves_its_egraph() -> None:
