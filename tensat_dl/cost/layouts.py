@@ -54,7 +54,7 @@ class _Layouts:
         readers = ~egraph.weights_only[egraph.node_class]
         readers[[*self.views, *self.asking]] = False
         read = egraph.children[np.repeat(readers, np.diff(egraph.offsets))]
-        waiting = [(c, 0) for c in np.unique(read).tolist()]
+        waiting = [(c, 0) for c in sorted({*read.tolist()})]  # numpy.unique imports numpy.ma
         waiting += [(d, self._all(d)) for n in self.asking for d in egraph.children_of(n)]
         waiting += [(r, self._all(r)) for r in egraph.roots]
         unread = list(self.demands)
