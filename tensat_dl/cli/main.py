@@ -148,11 +148,6 @@ def main() -> NoReturn:
     except (BrokenPipeError, ReaderGone):
         code = _reader_gone()
     all_is_done()
-    # After an interrupt within an `eval` or `exec` of text, such as dataclasses are made of, CPython ends by the
-    # signal what was run by `-m`, whoever caught it, and forgets that only in the next one.
-    eval("0")
-    # Memory is freed as a whole. Python would look for cycles in it at its end, even where that is disabled.
-    gc.freeze()
     sys.exit(code)
 
 

@@ -116,14 +116,15 @@ def test_a_full_disk() -> None:
 def test_an_interrupt_of_generated_code(tmp_path: Path) -> None:
     """CPython remembers an interrupt that came out of an `eval` of text, and a module would end by the signal."""
     script = """
-from tensat_dl.cli import main as command
+from tensat_dl.__main__ import command
+from tensat_dl.cli import main
 
 def interrupted(**options):
     raise_signal = __import__("signal").raise_signal
     eval("raise_signal(2)")
 
-command.cli.main = interrupted
-command.main()
+main.cli.main = interrupted
+command()
 """
     (tmp_path / "stopped.py").write_text(script)
     done = subprocess.run(
@@ -134,6 +135,36 @@ command.main()
         text=True,
     )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("size", [300, 1000, 1500])
+def test_the_process_ends_beside_what_is_still_computed(size: int) -> None:
+    """As after Ctrl-C. OpenBLAS is not unloaded: that could wait for ever for what a thread holds."""
+    program = f"""
+import sys, time
+import numpy as np
+from tensat_dl.__main__ import command
+from tensat_dl.beside import beside
+
+def products():
+    while True:
+        a @ a
+
+a = np.ones(({size}, {size}))
+beside(products)
+time.sleep(0.2)
+sys.argv = ["tensat-dl", "--version"]
+command()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("tensat-dl, version")
 
 
 def test_closed_streams() -> None:
