@@ -39,6 +39,8 @@ from tensat_dl.sizes.resized import Resized
 #: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
 #: knows.
 Unfit = Callable[[EGraph, Graph], BoolArray]
+#: A graph, and the rule that first built each of its nodes.
+Rebuilt = tuple[Graph, tuple[str, ...]]
 #: Is told of answers while the search goes on, each with the operators that it has.
 Answered = Callable[[Graph, OpTable], None]
 
@@ -140,10 +142,17 @@ class Found:
     interrupted: bool = False  #: by Ctrl-C, before a better answer could be looked for
     past: tuple[Exploration, History] | None = None  #: the last exploration and what led to it, if asked for
     whole: bool = True  #: whether the round had all rules and settings
+    #: What `rebuilt` has made: an answer that was told of is asked for again at the end of its round.
+    _rebuilt: list[tuple[Extraction, Rebuilt]] = field(default_factory=list, repr=False)
 
-    def rebuilt(self, extraction: Extraction) -> tuple[Graph, tuple[str, ...]]:
+    def rebuilt(self, extraction: Extraction) -> Rebuilt:
         """The graph of an extraction from this e-graph, and the rule that first built each of its nodes."""
-        return rebuild(self.layouts, extraction, self.start.apart, self.start.origins_apart)
+        for known, made in self._rebuilt:
+            if known is extraction:
+                return made
+        made = rebuild(self.layouts, extraction, self.start.apart, self.start.origins_apart)
+        self._rebuilt.append((extraction, made))
+        return made
 
 
 class Reached(Exception):
