@@ -137,8 +137,8 @@ def bench() -> None:
 
 
 def main() -> NoReturn:
-    """The entry point. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130 interrupted, 141 nobody
-    reads the output any more."""
+    """The command line, in this process. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no answer, 130
+    interrupted, 141 nobody reads the output any more."""
     # Looking for cycles of references, by default after every few hundred objects, took a tenth of a small run.
     gc.set_threshold(300_000, 20, 20)
     _standard_streams()

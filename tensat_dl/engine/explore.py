@@ -97,7 +97,7 @@ class Exploring:
         reason in ``stop`` and ``notes``. Raises `TsrError` for a rule that can't be compiled, `RuleAlarm` for an
         unsound one, `ExplorationError` if not even the input program could be loaded.
         """
-        self._wait_for_groups()
+        self.wait_for_groups()
         notes: list[str] = []
         stop: Stop | None = None
         start = start or self._whole
@@ -166,7 +166,7 @@ class Exploring:
     def grouped(self, exploration: Exploration) -> Exploration:
         """The latest exploration with its groups, which the worker looks for while an answer is extracted; as it is
         if there are none, or if the worker is gone. Raises KeyboardInterrupt."""
-        self._wait_for_groups()
+        self.wait_for_groups()
         assert self.latest is not None
         return replace(exploration, groups=self.latest.groups)
 
@@ -177,13 +177,14 @@ class Exploring:
 
     def _ask(self, request: Feedback | AskHistory) -> ExploredIteration | History | None:
         """The worker's answer; None if it has none, or is gone."""
-        self._wait_for_groups()
+        self.wait_for_groups()
         self._worker.send(request)
         found = self._messages.next()
         assert not isinstance(found, Groups), "they were waited for"
         return found
 
-    def _wait_for_groups(self) -> None:
+    def wait_for_groups(self) -> None:
+        """Returns once the worker has nothing to do. Raises KeyboardInterrupt."""
         if self._grouping:
             self._grouping = False
             found = self._messages.next()

@@ -309,7 +309,7 @@ class Round:
         known = [k.graph for k in self.known]
         while True:
             if machine is not None:
-                self.worker.grouped(exploration)  # which would disturb what is timed
+                self.worker.wait_for_groups()  # to look for them would disturb what is timed
                 search.progress.phase("measure")
                 counting = search.progress.measuring
                 search.model = measure_needed(
