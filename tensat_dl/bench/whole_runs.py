@@ -42,10 +42,10 @@ NODES_PER_LAYER = 2_000
 #: Runs the command line and writes down the memory that this process and the worker took at most.
 RUNNER = """
 import json, resource, sys
-from tensat_dl.cli.main import main
+from tensat_dl.__main__ import command
 try:
     sys.argv[0] = "tensat-dl"
-    main()
+    command()
 finally:
     peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     json.dump(peak, open(sys.argv[-1] + ".peak", "w"))
