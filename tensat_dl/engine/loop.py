@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
@@ -48,6 +48,9 @@ from tensat_dl.ops.table import OpTable
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
+#: An e-graph of so many e-nodes is read within an iteration, for rules that may match what others have just made; in
+#: a larger one they wait for the next iteration.
+SOON_READ = 5_000
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
@@ -162,8 +165,6 @@ class Explorer:
         stats: list[RuleStats] = []
         if not self._group_all(self.seen, stats, self.merging.refinement(feedback)):
             return None
-        self.reader.fresh()
-        self._match_lists()
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
             if stop is not None or not changed:
@@ -194,6 +195,7 @@ class Explorer:
 
     def _match_lists(self) -> None:
         """Adds the rules for lists of as many operands as e-nodes have now."""
+        self.reader.current()
         if self.program.match_lists(self.reader.alike):
             self._sort_rules()
 
@@ -203,8 +205,13 @@ class Explorer:
         self.store.engine.run(*new)
         return compiled
 
+    def _ready(self, rules: Iterable[RewriteRule]) -> list[RewriteRule]:
+        """The rules that e-nodes may match."""
+        self.reader.current()
+        return [r for r in rules if self.program.may_match(r, self.reader.alike)]
+
     def _compiled_rules(self, kind: str) -> list[CompiledRule]:
-        return [c for c in map(self._compiled, self.by_kind[kind]) if c is not None]
+        return [c for c in map(self._compiled, self._ready(self.by_kind[kind])) if c is not None]
 
     def _built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> None:
         """Takes note that a rule was applied, by the egglog rules that had matches if these are known: there may be
@@ -213,7 +220,6 @@ class Explorer:
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
-        self._match_lists()
         changed, stop = self._singles(number, stats)
         held = self.brake.holds(number)
         self.quiet += 1
@@ -230,12 +236,28 @@ class Explorer:
             self.reader.changed()
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
+        """Runs every rule once: those that e-nodes may match, then those that may match what these made."""
+        self._match_lists()
+        changed, waiting = False, self.by_kind["single"]
+        while ready := self._ready(waiting):
+            more, stop = self._each(ready, number, stats)
+            changed = changed or more
+            if stop is not None:
+                return changed, stop
+            self._type()
+            if self.selection.nodes() > SOON_READ:
+                break
+            had = {r.key for r in ready}
+            waiting = [r for r in waiting if r.key not in had]
+        return changed, None
+
+    def _each(
+        self, rules: Sequence[RewriteRule], number: int, stats: list[RuleStats]
+    ) -> tuple[bool, Stop | None]:
         changed = False
         nodes = self.selection.nodes()
         allowed = self.limits.nodes
-        for single in self.by_kind["single"]:
-            if not self.program.may_match(single):
-                continue
+        for single in rules:
             name = single.key
             if until := self.brake.sits_out(name, number):
                 stats.append(RuleStats(single.name, 0, 0, 0, 0.0, f"sits out until iteration {until}"))
@@ -281,7 +303,6 @@ class Explorer:
             nodes = now
             if nodes >= self.selection.limit:
                 return True, "nodes"
-        self._type()
         return changed, None
 
     def _selected(
@@ -415,7 +436,7 @@ class Explorer:
 
     def _settled(self) -> EngineState:
         """The engine after an iteration, as the snapshot has it."""
-        return self.reader.now()
+        return self.reader.current()
 
     def _step(
         self, started: float, stats: list[RuleStats], stop: Stop | None, refinable: bool

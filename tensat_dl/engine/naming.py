@@ -87,7 +87,7 @@ class Store:
         self.engine.clear({c.name: c.origin for c in self.program.schema.constructors()})
         self._loaded = False
         self._lists.clear()
-        self.program.forget_lists()
+        self.program.forget()
 
     # ---- writing -----------------------------------------------------------------------------------------
 

@@ -122,12 +122,26 @@ class Nodes(dict[tuple[str, int], Alike]):
 def most_matches(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> int:
     """An upper bound of the matches of a single-pattern rule: conditions and repeated variables are not looked at.
     The pattern nodes in ``either`` are matched in both orders of their operands."""
+    counts = _matches(rule, nodes, either)
+    return sum(counts[rule.source.outputs[0]].values()) if counts else 0
+
+
+def may_match(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> bool:
+    """Whether a rule may match: each of its patterns has matches, as far as `most_matches` looks at them. The members
+    of a group rule are one member here."""
+    counts = _matches(rule, nodes, either)
+    return bool(counts) and all(counts.values())
+
+
+def _matches(rule: RewriteRule, nodes: Nodes, either: Set[str]) -> dict[str, dict[Hashable, int]]:
+    """The matches of each pattern node of a rule in each e-class, by its result; nothing if an operator has no
+    e-nodes."""
     if any((n.op, len(n.args)) not in nodes for n in rule.source.nodes):
-        return 0
+        return {}
     places: dict[str, int] = {}
     for n in rule.source.nodes:  # operands first
         places[n.result] = nodes.pattern(n.op, tuple(map(places.get, n.args)), n.result in either)
-    return sum(nodes.matches(places[rule.source.outputs[0]]).values()) if places else 0
+    return {result: nodes.matches(place) for result, place in places.items()}
 
 
 def oldest_within(

@@ -24,7 +24,7 @@ from tensat_dl.engine.declarations import (
     varying_commands,
 )
 from tensat_dl.engine.members import MemberTables
-from tensat_dl.engine.precount import Nodes, by_operator, most_matches
+from tensat_dl.engine.precount import Nodes, by_operator, may_match
 from tensat_dl.engine.schema import Constructor, Schema
 from tensat_dl.engine.syntax import (
     App,
@@ -84,7 +84,7 @@ class EgglogProgram:
         self._with_lists = [r for r in rules if r.takes_lists]
         self._lists = {r.name for r in self._with_lists}
         self._listed: dict[tuple[str, int], RewriteRule] = {}  #: instances of those
-        self._tried: set[str] = set()  #: those of them that are among the rules
+        self._met: set[str] = set()  #: rules that e-nodes may match, by their patterns
         #: In order; those that take lists for each length that e-nodes have.
         self.rules = [r for r in rules if not r.takes_lists]
         self._growing: dict[str, _Growing] = {}  #: by rule
@@ -142,8 +142,13 @@ class EgglogProgram:
             state.add(variants_of(rule, self.schema, self._matched))
         return state.variants
 
-    def may_match(self, rule: RewriteRule) -> bool:
-        """Whether e-nodes of the known forms can match a rule."""
+    def may_match(self, rule: RewriteRule, nodes: Nodes) -> bool:
+        """Whether e-nodes can match a rule: these, or earlier ones, and of the known forms. A rule that can't is not
+        looked at any further, which most can't."""
+        if rule.key not in self._met:
+            if not may_match(rule, nodes, self.schema.in_either_order(rule)):
+                return False
+            self._met.add(rule.key)
         return bool(self._variants(rule))
 
     def compiled(
@@ -221,18 +226,18 @@ class EgglogProgram:
         new = []
         for one in self._instances(nodes):
             commute = frozenset(n.result for n in one.source.nodes if self.schema.ops[n.op].commutative)
-            if one.key not in self._tried and most_matches(one, nodes, commute):
-                self._tried.add(one.key)
+            if one.key not in self._met and may_match(one, nodes, commute):
+                self._met.add(one.key)
                 new.append(one)
         self.rules.extend(new)
         self.rules.sort(key=lambda r: (self._place[r.name], r.count or 0))
         return bool(new)
 
-    def forget_lists(self) -> None:
-        """Leaves the instances of list rules out of `rules` until `match_lists` meets their lists again: an e-graph
-        does not depend on what was explored before."""
+    def forget(self) -> None:
+        """Leaves rules out until e-nodes may match them again, and the instances of list rules out of `rules`: an
+        e-graph does not depend on what was explored before."""
         self.rules = [r for r in self.rules if r.name not in self._lists]
-        self._tried.clear()
+        self._met.clear()
 
     def _instances(self, nodes: Nodes) -> Iterator[RewriteRule]:
         """The instances of list rules for lists of as many operands as these e-nodes have."""

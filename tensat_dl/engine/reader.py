@@ -49,6 +49,10 @@ class EngineReader:
             return self.fresh()
         return replace(self._state, frozen=self._store.engine.freeze())
 
+    def current(self) -> EngineState:
+        """As `now`, but perhaps without matches that were found since."""
+        return self._state or self.fresh()
+
     def may_add(self, rule: RewriteRule, size: int, done: int) -> int:
         """How many e-nodes a single-pattern rule, of which so many matches are done, may add to an e-graph of this
         size. E-nodes are read again if there may be too little room by what was last read of them."""

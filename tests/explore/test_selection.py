@@ -17,7 +17,7 @@ from tensat_dl.engine import loop, selection
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import EngineState
-from tensat_dl.engine.precount import Table, by_operator, join_size, most_matches, oldest_within
+from tensat_dl.engine.precount import Table, by_operator, join_size, may_match, most_matches, oldest_within
 from tensat_dl.engine.reader import EngineReader
 from tensat_dl.engine.selection import Savings
 from tests.explore.graphs import graph_in, graph_of, library, pack, program_of, rules_named, steps_of
@@ -139,6 +139,69 @@ def test_the_matches_of_a_pattern_are_counted_through_e_classes() -> None:
     )
     assert most_matches(rule, nodes) == 2 * 1 + 2 * 2
     assert most_matches(rule, by_operator([("relu", 1, (0,))])) == 0
+
+
+def test_a_rule_may_match_where_each_of_its_patterns_has_matches() -> None:
+    single, multi = [
+        r
+        for r in program_of(
+            """rule r { ewadd(relu(x), y) => relu(x) }
+rule m {
+  a = ewadd(relu(x), y)
+  b = exp(x)
+  =>
+  a = ewadd(y, relu(x))
+  b = exp(x)
+}"""
+        ).rules
+        if r.name in ("r", "m")
+    ]
+    apart = [("relu", 1, (0,)), ("ewadd", 2, (0, 1))]
+    assert not may_match(single, by_operator(apart)), "the first operand of no sum is a relu"
+    assert may_match(single, by_operator(apart), {single.source.outputs[0]}), "but the second one is"
+    joined = by_operator([*apart, ("ewadd", 3, (1, 0))])
+    assert may_match(single, joined)
+    assert not may_match(multi, joined), "its other pattern has no e-node"
+    assert may_match(multi, by_operator([*apart, ("ewadd", 3, (1, 0)), ("exp", 4, (2,))]))
+
+
+def test_only_rules_that_may_match_are_compiled() -> None:
+    """All operators of each rule have e-nodes."""
+    program = program_of(
+        """rule never { relu(exp(x)) => exp(x) }
+rule applies { tanh(relu(x)) => relu(x) }
+graph g {
+  input x : f32[8]
+  output relu(x), tanh(relu(x)), exp(x)
+}"""
+    )
+    explorer = Explorer(graph_in(program), program.ops, program.rules, Limits(nodes=50))
+    *_, last = explorer.run()
+    assert last.stop == "saturated"
+    assert [rule.name for rule in explorer.program.current()] == ["applies"]
+
+
+@pytest.mark.parametrize("soon", [5_000, 0])
+def test_rules_that_others_let_match_run_as_soon_as_e_nodes_are_read(
+    soon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rule makes what the one before it matches. In a large e-graph each waits for an iteration."""
+    monkeypatch.setattr(loop, "SOON_READ", soon)
+    program = program_of(
+        """rule third { tanh(sqrt(x)) => relu(x) }
+rule second { exp(sqrt(x)) => tanh(sqrt(x)) }
+rule first { sigmoid(sqrt(x)) => exp(sqrt(x)) }
+graph g {
+  input x : f32[8]
+  output sigmoid(sqrt(x)), tanh(x), exp(x)
+}"""
+    )
+    steps = list(Explorer(graph_in(program), program.ops, program.rules, Limits(nodes=50)).run())
+    assert steps[-1].stop == "saturated"
+    applied = [[s.rule for s in step.iteration.rules] for step in steps]
+    assert applied == (
+        [[], ["first", "second", "third"], []] if soon else [[], ["first"], ["second"], ["third"], []]
+    )
 
 
 def test_matches_that_were_applied_need_no_room() -> None:
