@@ -146,10 +146,14 @@ class EgglogProgram:
         """Whether e-nodes can match a rule: these, or earlier ones, and of the known forms. A rule that can't is not
         looked at any further, which most can't."""
         if rule.key not in self._met:
-            if not may_match(rule, nodes, self.schema.in_either_order(rule)):
+            if not may_match(rule, nodes, self._commuting(rule)):
                 return False
             self._met.add(rule.key)
         return bool(self._variants(rule))
+
+    def _commuting(self, rule: RewriteRule) -> frozenset[str]:
+        """The results of those source nodes of a rule whose operands may stand in either order."""
+        return frozenset(n.result for n in rule.source.nodes if self.schema.ops[n.op].commutative)
 
     def compiled(
         self, rule: RewriteRule, filtered: bool | None = None
@@ -225,8 +229,7 @@ class EgglogProgram:
         """Adds the instances of list rules that these e-nodes may match to `rules`; whether there are new ones."""
         new = []
         for one in self._instances(nodes):
-            commute = frozenset(n.result for n in one.source.nodes if self.schema.ops[n.op].commutative)
-            if one.key not in self._met and may_match(one, nodes, commute):
+            if one.key not in self._met and may_match(one, nodes, self._commuting(one)):
                 self._met.add(one.key)
                 new.append(one)
         self.rules.extend(new)
