@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 
 def version_of(package: str) -> str:
     """The version of a package; "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # few commands ask, and it takes some milliseconds
+
     try:
         return version(package)
     except PackageNotFoundError:

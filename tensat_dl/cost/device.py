@@ -7,12 +7,12 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
 from tensat_dl.core.graph import DTYPES
 from tensat_dl.core.words import did_you_mean
+from tensat_dl.installed import version_of
 
 #: The folder of ``<device>.json`` and, where one is shipped, ``<device>.profile.json``.
 DEVICES = files("tensat_dl.cost.devices")
@@ -91,9 +91,7 @@ def this_machine(device: str, threads: int) -> Environment | None:
     devices, and if ONNX Runtime is not installed."""
     if device != "cpu":
         return None
-    try:
-        runtime = version("onnxruntime")
-    except PackageNotFoundError:
+    if not (runtime := version_of("onnxruntime")):
         return None
     return Environment(
         {"cpu": processor(), "threads": str(threads)}, {"onnxruntime": runtime, "timing": TIMING}
