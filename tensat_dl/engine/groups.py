@@ -50,10 +50,8 @@ class View:
                 self.types[handle] = found
         #: The handles of e-classes that have one type.
         self.typed = {c: handle for c, handle in handles.items() if handle in self.types}
-        self.weights, self.varying, self.merged, self.starts = (
-            {handle for handle, _ in known(relation)}
-            for relation in ("weights_only", "varying", "merged", "start")
-        )
+        self.weights, self.varying, self.starts = map(state.members, ("weights_only", "varying", "start"))
+        self.merged = set(state.members("merged"))
         number, count = frozen.decoder("f64"), frozen.decoder("i64")
         self.values = {handle: number(value) for handle, value in known("value_of")}
         self.factors = {handle: count(value) for handle, value in known("factors_of")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -49,6 +49,15 @@ class EngineState:
     rows: list[NodeRow]
     handles: dict[Any, int]
     numbered: list[tuple[int, tuple[int, ...]]]
+    _members: dict[str, set[int]] = field(default_factory=dict, compare=False, repr=False)
+
+    def members(self, relation: str) -> set[int]:
+        """The handles of the e-classes that are in a relation."""
+        found = self._members.get(relation)
+        if found is None:
+            classes = (row.inputs[0] for row in self.frozen.rows(relation))
+            found = self._members[relation] = {self.handles[c] for c in classes if c in self.handles}
+        return found
 
     @classmethod
     def of(cls, frozen: Frozen, rows: list[NodeRow], handles: dict[Any, int]) -> EngineState:
@@ -230,12 +239,13 @@ def levels(known: Container[Any], rows: Sequence[NodeRow]) -> Iterator[list[Node
                     ready.append(i)
 
 
-def by_constructor(rows: Sequence[NodeRow], numbered: Sequence[tuple[int, tuple[int, ...]]]) -> Nodes:
+def by_constructor(state: EngineState) -> Nodes:
     """E-nodes by operator and number of operands. Those of one constructor are together."""
     found: dict[tuple[str, int], Alike] = {}
     first = 0
-    for constructor, own in groupby(rows, attrgetter("constructor")):
-        last = first + sum(1 for _ in own)
-        found[constructor.op, constructor.arity] = Alike(numbered[first:last])
+    for constructor, own in groupby(state.rows, attrgetter("constructor")):
+        attrs = [row.attrs for row in own]
+        last = first + len(attrs)
+        found[constructor.op, constructor.arity] = Alike(state.numbered[first:last], attrs)
         first = last
-    return Nodes(found)
+    return Nodes(found, state.members)

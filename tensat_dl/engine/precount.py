@@ -8,13 +8,16 @@ operands up, as if every operand fitted: an upper bound.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from operator import itemgetter
 from types import MappingProxyType
 
-from tensat_dl.core.rule import RewriteRule
+from tensat_dl.core.expression import Fact
+from tensat_dl.core.graph import Attrs
+from tensat_dl.core.rule import Fixed, RewriteRule
 
 #: Values of some columns.
 Key = tuple[Hashable, ...]
@@ -67,28 +70,52 @@ def join_size(tables: Sequence[Table]) -> int:
 
 @dataclass(frozen=True)
 class Alike:
-    """The e-nodes of one operator and number of operands: own e-class and operands of each."""
+    """The e-nodes of one operator and number of operands: own e-class and operands of each; and attributes, where
+    these are known."""
 
     nodes: Sequence[tuple[Hashable, tuple[Hashable, ...]]]
+    attrs: Sequence[Attrs] = ()
 
     @cached_property
     def widest(self) -> int:
         """How many the e-class with most of them has."""
         return max(Counter(map(itemgetter(0), self.nodes)).values())
 
+    def having(self, words: Attrs) -> Iterable[tuple[Hashable, tuple[Hashable, ...]]]:
+        """Those with these attributes, as far as attributes are known."""
+        if not words or not self.attrs:
+            return self.nodes
+        suits: dict[int, bool] = {}  # by the identity of attributes, which many have in common
+        for attrs in self.attrs:
+            if id(attrs) not in suits:
+                suits[id(attrs)] = all(word in attrs for word in words)
+        return compress(self.nodes, [suits[id(attrs)] for attrs in self.attrs])
+
+
+#: An operand of a pattern: the number of a pattern, the relation of the e-classes that it matches, or anything.
+Operand = int | str | None
+#: The relations of e-classes that conditions ask for, by the functions that do.
+RELATIONS = {"weight": "weights_only", "varying": "varying"}
+
 
 class Nodes(dict[tuple[str, int], Alike]):
-    """E-nodes by operator and number of operands. Rules have many patterns in common: each is counted once."""
+    """E-nodes by operator and number of operands. Rules have many patterns in common: each is counted once.
+    ``members`` tells the e-classes of a relation, if that is known."""
 
-    def __init__(self, alike: Mapping[tuple[str, int], Alike] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        alike: Mapping[tuple[str, int], Alike] = MappingProxyType({}),
+        members: Callable[[str], Iterable[Hashable]] | None = None,
+    ) -> None:
         super().__init__(alike)
-        self._places: dict[tuple[str, tuple[int | None, ...], bool], int] = {}
+        self._members = members
+        self._related: dict[str, dict[Hashable, int]] = {}
+        self._places: dict[tuple[str, Attrs, tuple[Operand, ...], bool], int] = {}
         self._counts: list[dict[Hashable, int]] = []
 
-    def pattern(self, op: str, operands: tuple[int | None, ...], both: bool) -> int:
-        """The number of a pattern, for `matches`. ``operands`` are the numbers of patterns, None for what matches any
-        e-class; ``both`` if it is matched in both orders of these."""
-        key = (op, operands, both)
+    def pattern(self, op: str, words: Attrs, operands: tuple[Operand, ...], both: bool) -> int:
+        """The number of a pattern, for `matches`; ``both`` if it is matched in both orders of its operands."""
+        key = (op, words, operands, both)
         place = self._places.get(key)
         if place is None:
             counts = self._count(*key)
@@ -100,15 +127,25 @@ class Nodes(dict[tuple[str, int], Alike]):
         """The matches of a pattern in each e-class that has some."""
         return self._counts[pattern]
 
-    def _count(self, op: str, operands: tuple[int | None, ...], both: bool) -> dict[Hashable, int]:
+    def _matched(self, operand: Operand) -> dict[Hashable, int] | None:
+        """The matches of an operand in each e-class; None for whatever there is."""
+        if operand is None or isinstance(operand, int):
+            return None if operand is None else self._counts[operand]
+        if self._members is None:
+            return None
+        if operand not in self._related:
+            self._related[operand] = dict.fromkeys(self._members(operand), 1)
+        return self._related[operand]
+
+    def _count(self, op: str, words: Attrs, operands: tuple[Operand, ...], both: bool) -> dict[Hashable, int]:
         alike = self.get((op, len(operands)))
-        below = [(i, self._counts[o]) for i, o in enumerate(operands) if o is not None]
+        below = [(i, counts) for i, o in enumerate(operands) if (counts := self._matched(o)) is not None]
         if alike is None or not all(counts for _, counts in below):
             return {}
         found: dict[Hashable, int] = {}
         last = len(operands) - 1
         for order in (below, [(last - i, counts) for i, counts in below])[: 1 + both]:
-            for own, children in alike.nodes:
+            for own, children in alike.having(words):
                 n = 1
                 for i, counts in order:
                     n *= counts.get(children[i], 0)
@@ -119,29 +156,60 @@ class Nodes(dict[tuple[str, int], Alike]):
         return found
 
 
-def most_matches(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> int:
-    """An upper bound of the matches of a single-pattern rule: conditions and repeated variables are not looked at.
-    The pattern nodes in ``either`` are matched in both orders of their operands."""
-    counts = _matches(rule, nodes, either)
-    return sum(counts[rule.source.outputs[0]].values()) if counts else 0
+@dataclass(frozen=True, slots=True)
+class OutlineNode:
+    """A node of a source pattern. ``words`` are its attributes that are words; an operand is the place of another
+    node in `Outline.nodes`, a relation, or anything. With ``both`` it is matched in both orders of its operands."""
+
+    op: str
+    words: Attrs
+    operands: tuple[Operand, ...]
+    both: bool
 
 
-def may_match(rule: RewriteRule, nodes: Nodes, either: Set[str] = frozenset()) -> bool:
-    """Whether a rule may match: each of its patterns has matches, as far as `most_matches` looks at them. The members
-    of a group rule are one member here."""
-    counts = _matches(rule, nodes, either)
-    return bool(counts) and all(counts.values())
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is counted of the source of a rule: its nodes, operands first, and the place of its first output. Most
+    conditions and repeated variables are left out. The members of a group rule are one member."""
 
+    nodes: tuple[OutlineNode, ...]
+    root: int
 
-def _matches(rule: RewriteRule, nodes: Nodes, either: Set[str]) -> dict[str, dict[Hashable, int]]:
-    """The matches of each pattern node of a rule in each e-class, by its result; nothing if an operator has no
-    e-nodes."""
-    if any((n.op, len(n.args)) not in nodes for n in rule.source.nodes):
-        return {}
-    places: dict[str, int] = {}
-    for n in rule.source.nodes:  # operands first
-        places[n.result] = nodes.pattern(n.op, tuple(map(places.get, n.args)), n.result in either)
-    return {result: nodes.matches(place) for result, place in places.items()}
+    @staticmethod
+    def of(rule: RewriteRule, either: Set[str] = frozenset()) -> Outline:
+        """The nodes with a result in ``either`` are matched in both orders of their operands."""
+        facts = [f for f in rule.conditions if isinstance(f, Fact) and f.function in RELATIONS]
+        related = {f.name: RELATIONS[f.function] for f in facts}
+        place: dict[str, int] = {}
+        found: list[OutlineNode] = []
+        for n in rule.source.nodes:
+            fixed = ((a.name, a.pattern.value) for a in n.attrs if isinstance(a.pattern, Fixed))
+            words = tuple([(name, value) for name, value in fixed if isinstance(value, str)])
+            operands = tuple([place.get(a, related.get(a)) for a in n.args])
+            place[n.result] = len(found)
+            found.append(OutlineNode(n.op, words, operands, n.result in either))
+        return Outline(tuple(found), place[rule.source.outputs[0]])
+
+    def most_matches(self, nodes: Nodes) -> int:
+        """An upper bound of the matches of a single-pattern rule."""
+        counts = self._matches(nodes)
+        return sum(counts[self.root].values()) if counts else 0
+
+    def may_match(self, nodes: Nodes) -> bool:
+        """Whether every pattern has matches."""
+        counts = self._matches(nodes)
+        return bool(counts) and all(counts)
+
+    def _matches(self, nodes: Nodes) -> list[dict[Hashable, int]]:
+        """The matches of each pattern in each e-class; nothing if an operator has no e-nodes."""
+        for n in self.nodes:
+            if (n.op, len(n.operands)) not in nodes:
+                return []
+        at: list[int] = []
+        for n in self.nodes:
+            operands = tuple([at[o] if isinstance(o, int) else o for o in n.operands])
+            at.append(nodes.pattern(n.op, n.words, operands, n.both))
+        return [nodes.matches(k) for k in at]
 
 
 def oldest_within(

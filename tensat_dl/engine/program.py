@@ -24,7 +24,7 @@ from tensat_dl.engine.declarations import (
     varying_commands,
 )
 from tensat_dl.engine.members import MemberTables
-from tensat_dl.engine.precount import Nodes, by_operator, may_match
+from tensat_dl.engine.precount import Nodes, Outline, by_operator
 from tensat_dl.engine.schema import Constructor, Schema
 from tensat_dl.engine.syntax import (
     App,
@@ -84,6 +84,7 @@ class EgglogProgram:
         self._with_lists = [r for r in rules if r.takes_lists]
         self._lists = {r.name for r in self._with_lists}
         self._listed: dict[tuple[str, int], RewriteRule] = {}  #: instances of those
+        self._outlines: dict[str, Outline] = {}  #: by rule
         self._met: set[str] = set()  #: rules that e-nodes may match, by their patterns
         #: In order; those that take lists for each length that e-nodes have.
         self.rules = [r for r in rules if not r.takes_lists]
@@ -145,15 +146,20 @@ class EgglogProgram:
     def may_match(self, rule: RewriteRule, nodes: Nodes) -> bool:
         """Whether e-nodes can match a rule: these, or earlier ones, and of the known forms. A rule that can't is not
         looked at any further, which most can't."""
-        if rule.key not in self._met:
-            if not may_match(rule, nodes, self._commuting(rule)):
-                return False
-            self._met.add(rule.key)
-        return bool(self._variants(rule))
+        return self._meets(rule, nodes) and bool(self._variants(rule))
 
-    def _commuting(self, rule: RewriteRule) -> frozenset[str]:
-        """The results of those source nodes of a rule whose operands may stand in either order."""
-        return frozenset(n.result for n in rule.source.nodes if self.schema.ops[n.op].commutative)
+    def _meets(self, rule: RewriteRule, nodes: Nodes) -> bool:
+        """Whether e-nodes may match the patterns of a rule: these, or earlier ones."""
+        if rule.key in self._met:
+            return True
+        outline = self._outlines.get(rule.key)
+        if outline is None:
+            ops = self.schema.ops
+            commuting = frozenset(n.result for n in rule.source.nodes if ops[n.op].commutative)
+            outline = self._outlines[rule.key] = Outline.of(rule, commuting)
+        if outline.may_match(nodes):
+            self._met.add(rule.key)
+        return rule.key in self._met
 
     def compiled(
         self, rule: RewriteRule, filtered: bool | None = None
@@ -229,8 +235,7 @@ class EgglogProgram:
         """Adds the instances of list rules that these e-nodes may match to `rules`; whether there are new ones."""
         new = []
         for one in self._instances(nodes):
-            if one.key not in self._met and may_match(one, nodes, self._commuting(one)):
-                self._met.add(one.key)
+            if one.key not in self._met and self._meets(one, nodes):
                 new.append(one)
         self.rules.extend(new)
         self.rules.sort(key=lambda r: (self._place[r.name], r.count or 0))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.engine.naming import EngineState, Store, by_constructor
-from tensat_dl.engine.precount import Nodes, most_matches
+from tensat_dl.engine.precount import Nodes, Outline
 from tensat_dl.engine.selection import Selection
 
 #: Matches of more tensors than this, all together, are not looked for: the engine would hold them all. Where each
@@ -39,7 +39,7 @@ class EngineReader:
         handles = self._store.handles(frozen)
         frozen.named |= self._store.name_classes(handles, rows)
         state = self._state = EngineState.of(frozen, rows, handles)
-        self.alike = by_constructor(rows, state.numbered)
+        self.alike = by_constructor(state)
         self._size = len(rows)
         return state
 
@@ -71,7 +71,7 @@ class EngineReader:
         most = self._widest_product(rule)
         if most * new_nodes > room:
             either = self._store.program.schema.in_either_order(rule)
-            most = max(0, most_matches(rule, self.alike, either) - done)
+            most = max(0, Outline.of(rule, either).most_matches(self.alike) - done)
         return most * new_nodes
 
     def _widest_product(self, rule: RewriteRule) -> int:

@@ -50,7 +50,7 @@ def snapshot(store: Store, state: EngineState, graph: Graph, limit: int) -> tupl
         keyed.append((number[own], rows[i].constructor.op, text, kids, i))
     keyed.sort()
     order = [rows[k[-1]] for k in keyed]
-    weights = {handles[c] for c in (row.inputs[0] for row in frozen.rows("weights_only")) if c in handles}
+    weights = state.members("weights_only")
     canonical = {i: number[i] for i in range(len(graph.nodes)) if i in number}
     if len(canonical) < len(graph.nodes):  # some were merged with older ones
         classes_of = ((h, handles.get(c, -1)) for h, c in frozen.by_handle() if h < len(graph.nodes))
