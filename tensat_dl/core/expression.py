@@ -14,7 +14,7 @@ from tensat_dl.core.diagnostics import Span
 
 def at() -> Span:
     """The span of a tree: every parsed tree has one, and comparison ignores it."""
-    return field(compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
+    return field(compare=False, repr=False)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

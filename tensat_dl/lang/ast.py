@@ -58,8 +58,8 @@ class Bind:
 
     targets: tuple[LValue, ...]
     value: Expr
-    each: str | None = None  # the index of a group
     span: Span = at()
+    each: str | None = None  # the index of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,10 @@ class OpStmt:
 
     kind: Literal["require", "let", "shape", "dtype", "flops", "preset", "view", "commutative"]
     value: Expr | None
+    span: Span = at()
     name: str | None = None
     preset: str | None = None
     message: str | None = None
-    span: Span = at()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
             return _NODES[rule](*parts, span=span)
         if rule in _OP_STATEMENTS:
             *names, value = parts or [None]
-            return ast.OpStmt(rule, value, *names, span=span)  # type: ignore[arg-type,misc]
+            return ast.OpStmt(rule, value, span, *names)  # type: ignore[arg-type]
         if rule in _BOOLS:
             return ast.Const(rule == "true", "bool", rule, span=span)
         if rule in _LISTS:
@@ -145,7 +145,7 @@ class BuildTree(Transformer_NonRecursive[Any, Any]):
 
     def each(self, meta: Meta, parts: Parts) -> ast.Bind:
         index, bind = parts
-        return ast.Bind(bind.targets, bind.value, str(index), span=self._at(meta))
+        return ast.Bind(bind.targets, bind.value, each=str(index), span=self._at(meta))
 
     def block(self, meta: Meta, parts: Parts) -> Any:
         name, params, *body = parts

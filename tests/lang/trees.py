@@ -118,7 +118,7 @@ def op_stmts(draw: DrawFn) -> ast.OpStmt:
         name = draw(st.none() | names)
     preset = draw(names) if kind == "preset" else None
     message = draw(st.none() | strings) if kind == "require" else None
-    return ast.OpStmt(kind, draw(exprs), name, preset, message, span=NOWHERE)
+    return ast.OpStmt(kind, draw(exprs), NOWHERE, name, preset, message)
 
 
 ops = st.one_of(
@@ -136,8 +136,8 @@ ops = st.one_of(
     _made(ast.Op, names, st.booleans(), params, _tuples(names), st.just(()), exprs, docs, st.just(NOWHERE)),
 )
 rule_stmts = st.one_of(
-    _made(ast.Bind, st.just(()), exprs, st.none()),
-    _made(ast.Bind, _tuples(lvalues, least=1), exprs, st.none() | names),
+    _made(ast.Bind, st.just(()), exprs, each=st.none()),
+    _made(ast.Bind, _tuples(lvalues, least=1), exprs, each=st.none() | names),
 )
 rule_sides = _made(ast.RuleSide, _tuples(rule_stmts, least=1), _tuples(exprs))
 families = _made(ast.Family, names, _tuples(variables, least=1))
