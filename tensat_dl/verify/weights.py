@@ -21,7 +21,7 @@ from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.verify.keyed import generator_of
 
-#: Tensors of more normal numbers get uniform ones of the same mean and deviation, which take a third of the time, in
+#: Tensors of more normal numbers get uniform ones of the same mean and deviation, which take a tenth of the time, in
 #: blocks of so many: all cores draw them, and a cache holds one.
 BLOCK = 1 << 18
 
@@ -119,11 +119,14 @@ def _uniform(key: str, shape: tuple[int, ...], distribution: Distribution) -> Ar
 
 
 def draw_block(block: Array, start: int, key: str, distribution: Distribution) -> None:
-    """Draws the block of a large tensor that begins at an element."""
-    generator_of(f"{key} {start}").random(out=block)
-    block -= 0.5
-    block *= sqrt(12) * distribution.std
-    block += distribution.mean
+    """Draws the block of a large tensor that begins at an element: numbers of 16 bits, which take a third of the time
+    that numbers of 53 bits take."""
+    bits = generator_of(f"{key} {start}").bit_generator.random_raw(-(-block.size // 4))
+    levels = bits.astype("<u8", copy=False).view("<i2")[: block.size]
+    # the mean of the levels is -1/2, and their standard deviation 2^16 / sqrt(12)
+    scale = sqrt(12) * distribution.std / 2**16
+    np.multiply(levels, scale, out=block)
+    block += distribution.mean + scale / 2
 
 
 def _uses(graph: Graph) -> list[list[tuple[str, int]]]:

@@ -9,7 +9,7 @@ import pytest
 from tensat_dl.core.graph import Graph, TensorType
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.verify.execute import execute
-from tensat_dl.verify.weights import Distribution, draw, draw_values
+from tensat_dl.verify.weights import Distribution, draw, draw_block, draw_values
 
 from .making import Maker
 
@@ -126,6 +126,10 @@ def test_values_do_not_change_between_platforms_and_versions() -> None:
     value = draw("w", TensorType("f32", (2, 3)), Distribution(), 7)
     digest = hashlib.sha256(np.ascontiguousarray(value.round(9)).astype("<f8").tobytes()).hexdigest()
     assert digest[:16] == "df70267e5d3d5fc0"
+    block = np.empty(6)
+    draw_block(block, 0, "w", Distribution())
+    digest = hashlib.sha256(block.round(9).astype("<f8").tobytes()).hexdigest()
+    assert digest[:16] == "e98d2b1fc08e7943"
 
 
 def test_blocks_of_large_tensors_differ(monkeypatch: pytest.MonkeyPatch) -> None:
