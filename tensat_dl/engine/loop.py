@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tensat_dl.core.egraph import EGraph
@@ -39,6 +39,7 @@ from tensat_dl.engine.merging import Merging
 from tensat_dl.engine.naming import EngineState, NodeRow
 from tensat_dl.engine.precount import Key, join_size
 from tensat_dl.engine.reader import MOST_HELD, EngineReader
+from tensat_dl.engine.ready import ReadyRules
 from tensat_dl.engine.selection import Selection, joined
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
 from tensat_dl.engine.subsets import Refinement
@@ -97,9 +98,10 @@ class Explorer:
         self.program = self.store.program
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.reader = EngineReader(self.store, self.selection)
+        self.ready = ReadyRules(self.store, self.reader)
         self.merging = Merging(self.graph, self.ops, self.store, self.selection, known.prices)
         self.store.load_graph(self.graph)
-        self._sort_rules()
+        self.ready.choose(self.rules)
         self._reserve()
         stop: Stop | None = None if self.rules else "saturated"
         if stop is None and self.limits.iterations == 0:
@@ -116,7 +118,7 @@ class Explorer:
         self.rules, self.limits, self.selection.limits = rules, limits, limits
         self.brake = Brake()
         self.quiet = 0
-        self._sort_rules()
+        self.ready.choose(self.rules)
         self._reserve()
         steps = self._grown(time.perf_counter())
         first = next(steps, None)
@@ -128,7 +130,7 @@ class Explorer:
 
     def _reserve(self) -> None:
         """Keeps a part of the node limit for `refine`."""
-        share = REFINING_SHARE if self.by_kind["group"] else 0.0
+        share = REFINING_SHARE if self.ready.by_kind["group"] else 0.0
         self.selection.limit = self.limits.nodes - int(share * self.limits.nodes)
 
     def _grown(self, started: float) -> Iterator[ExploredIteration]:
@@ -173,7 +175,7 @@ class Explorer:
 
     def groups(self) -> Groups:
         """The groups of the e-graph as it is now, for `refine`: after a step that is grouping."""
-        rules = self._compiled_rules("group")
+        rules = self.ready.of_kind("group")
         for rule in rules:
             self.store.engine.matches(ruleset("find", rule.name))
         self.seen = View(self.reader.now(), self.checks)
@@ -187,36 +189,6 @@ class Explorer:
         return History(self.selection.history(self.program.current(), canonical))
 
     # ---- one iteration -----------------------------------------------------------------------------------
-
-    def _sort_rules(self) -> None:
-        names = {r.name for r in self.rules}
-        rules = [r for r in self.program.rules if r.name in names]
-        self.by_kind = {k: [r for r in rules if r.kind == k] for k in ("single", "multi", "group")}
-
-    def _match_lists(self) -> None:
-        """Adds the rules for lists of as many operands as e-nodes have now."""
-        self.reader.current()
-        if self.program.match_lists(self.reader.alike):
-            self._sort_rules()
-
-    def _compiled(self, rule: RewriteRule, filtered: bool | None = None) -> CompiledRule | None:
-        """A rule for the e-nodes that there may be by now; None if it matches none of these."""
-        compiled, new = self.program.compiled(rule, filtered)
-        self.store.engine.run(*new)
-        return compiled
-
-    def _ready(self, rules: Iterable[RewriteRule]) -> list[RewriteRule]:
-        """The rules that e-nodes may match."""
-        self.reader.current()
-        return [r for r in rules if self.program.may_match(r, self.reader.alike)]
-
-    def _compiled_rules(self, kind: str) -> list[CompiledRule]:
-        return [c for c in map(self._compiled, self._ready(self.by_kind[kind])) if c is not None]
-
-    def _built(self, rule: RewriteRule, matched: Collection[str] | None = None) -> None:
-        """Takes note that a rule was applied, by the egglog rules that had matches if these are known: there may be
-        e-nodes of other forms."""
-        self.store.engine.run(*self.program.built(rule, matched))
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
@@ -237,9 +209,9 @@ class Explorer:
 
     def _singles(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Runs every rule once: those that e-nodes may match, then those that may match what these made."""
-        self._match_lists()
-        changed, waiting = False, self.by_kind["single"]
-        while ready := self._ready(waiting):
+        self.ready.match_lists()
+        changed, waiting = False, self.ready.by_kind["single"]
+        while ready := self.ready.among(waiting):
             more, stop = self._each(ready, number, stats)
             changed = changed or more
             if stop is not None:
@@ -273,7 +245,7 @@ class Explorer:
                 if full:
                     return True, "nodes"
                 continue
-            rule = self._compiled(single)
+            rule = self.ready.compiled(single)
             assert rule is not None, name
             matches, now = 0, nodes
             while True:
@@ -283,7 +255,7 @@ class Explorer:
                 if updated:
                     self.reader.changed()
                     changed, now = True, self.selection.nodes()
-                    self._built(single, {matched for matched, n in counts.items() if n})
+                    self.ready.built(single, {matched for matched, n in counts.items() if n})
                 # A rule of bounded products would go one step along a chain in each iteration.
                 grown = self.brake.many(name, now - nodes, allowed)
                 if not updated or not rule.bounded or grown or now >= self.selection.limit:
@@ -311,7 +283,7 @@ class Explorer:
         """Applies a rule, which has at most so many matches, to as many as there is room for in an e-graph of this
         size: whether that changed anything, and whether it leaves some."""
         started = time.perf_counter()
-        staged = self._compiled(rule, filtered=True)
+        staged = self.ready.compiled(rule, filtered=True)
         assert staged is not None, rule.key
         self.store.engine.run(*staged.prepare)
         if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
@@ -334,7 +306,7 @@ class Explorer:
         after = before
         if updated:
             self.reader.changed()
-            self._built(rule.rule)
+            self.ready.built(rule.rule)
             after = self.selection.nodes()
         seconds = time.perf_counter() - started
         stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
@@ -369,7 +341,7 @@ class Explorer:
         applied = self.selection.apply(rule, matches, most)
         self.reader.changed()
         new = self.selection.nodes() - before
-        self._built(rule.rule)
+        self.ready.built(rule.rule)
         note = self.selection.left(rule, len(matches), applied)
         seconds = time.perf_counter() - started
         stats.append(RuleStats(rule.rule.name, len(matches), applied, new, seconds, note))
@@ -381,13 +353,13 @@ class Explorer:
         Groups come first because they merge more with fewer e-nodes: what they find is there, however many pairs
         are merged afterwards.
         """
-        for rule in self._compiled_rules("group"):
+        for rule in self.ready.of_kind("group"):
             self.store.engine.run(*rule.find)
         state = self.reader.now()
-        if self.by_kind["group"] and self._group_all(View(state, self.checks), stats):
+        if self.ready.by_kind["group"] and self._group_all(View(state, self.checks), stats):
             return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
-        multi = self._compiled_rules("multi") if k is None or self.multi_done < k else []
+        multi = self.ready.of_kind("multi") if k is None or self.multi_done < k else []
         if not multi:
             return False, None
         self.selection.find(multi, state.handles)
@@ -411,7 +383,7 @@ class Explorer:
     def _group_all(self, view: View, stats: list[RuleStats], answer: Refinement | None = None) -> bool:
         """Applies every group rule; whether there was something to apply one to."""
         before = len(stats)
-        self._load(self.merging.merge(self._compiled_rules("group"), view, stats, answer), view)
+        self._load(self.merging.merge(self.ready.of_kind("group"), view, stats, answer), view)
         return len(stats) > before
 
     def _load(self, facts: Additions, view: View) -> None:
@@ -464,5 +436,5 @@ class Explorer:
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         self.seen = None
-        self.grouping = refinable and bool(self.by_kind["group"])
+        self.grouping = refinable and bool(self.ready.by_kind["group"])
         return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, self.grouping)

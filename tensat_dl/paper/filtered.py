@@ -87,14 +87,14 @@ class FilteredExplorer(Explorer):
 
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         assert self.state is not None
-        self._match_lists()
+        self.ready.match_lists()
         before = self._size()
         self.skipped = 0
         k = self.limits.k_multi
-        multi = self._compiled_rules("multi") if k is None or number <= k else []
+        multi = self.ready.of_kind("multi") if k is None or number <= k else []
         if multi:
             self.selection.find(multi, self.state.handles)
-        single, group = self._compiled_rules("single"), self._compiled_rules("group")
+        single, group = self.ready.of_kind("single"), self.ready.of_kind("group")
         for rule in (*single, *group):
             self.store.engine.run(*rule.find)
         state = replace(self.state, frozen=self.store.engine.freeze())
@@ -154,7 +154,7 @@ class FilteredExplorer(Explorer):
                     chosen.append(match)
             waiting = waiting[room:]
             if chosen:
-                self._built(rule.rule)
+                self.ready.built(rule.rule)
                 self.selection.apply_to(rule, chosen)
                 applied += len(chosen)
                 size = self.selection.nodes()

@@ -280,12 +280,12 @@ def test_what_is_filtered_is_not_matched(cycles: Cycles) -> None:
     explorer = FilteredExplorer(graph_in(program), program.ops, (back, sees), Limits(cycles=cycles))
     steps = explorer.run()
     next(steps)
-    held = explorer.by_kind["single"].pop(1)
+    held = explorer.ready.by_kind["single"].pop(1)
     assert held.name == "sees"
     assert next(steps).iteration.filtered == 1
     hidden = [r for r in explorer.store.rows(explorer.store.engine.freeze()) if r.subsumed]
     assert [r.constructor.op for r in hidden] == ["transpose"]
-    explorer.by_kind["single"].append(held)
+    explorer.ready.by_kind["single"].append(held)
     last = list(steps)[-1]
     assert "sqrt" not in last.egraph.op
 
@@ -304,7 +304,7 @@ def filtered_explorer(cycles: Cycles) -> tuple[FilteredExplorer, ExploredIterati
 @each_filter
 def test_a_filtered_node_that_becomes_the_only_one_comes_back(cycles: Cycles) -> None:
     explorer, _ = filtered_explorer(cycles)
-    (seen,) = explorer._compiled_rules("single")
+    (seen,) = explorer.ready.of_kind("single")
     (newer,) = (n for n in explorer.enodes if n.own == 3)
     subsume(explorer.store, [newer])
     explorer.store.engine.load("in_equal", [(0, 1)])

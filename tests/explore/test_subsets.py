@@ -247,7 +247,7 @@ def test_members_of_one_kind_cost_the_same() -> None:
     explorer.groups()
     view = explorer.seen
     assert view is not None
-    (rule,) = explorer._compiled_rules("group")
+    (rule,) = explorer.ready.of_kind("group")
     (group,) = view.groups(rule)
     price = explorer.merging.prices.of(rule, group, view)
     members = group.members
@@ -275,7 +275,7 @@ def test_equal_layers_are_planned_and_weighed_once(monkeypatch: pytest.MonkeyPat
     explorer.groups()
     view = explorer.seen
     assert view is not None
-    (rule,) = explorer._compiled_rules("group")
+    (rule,) = explorer.ready.of_kind("group")
     groups = view.groups(rule)
     assert sorted(len(g.members) for g in groups) == [2, 3, 3, 3, 3]
     prices = explorer.merging.prices
