@@ -5,10 +5,8 @@ from __future__ import annotations
 
 def version_of(package: str) -> str:
     """The version of a package; "" if it is not installed."""
-    from importlib.metadata import (
-        PackageNotFoundError,
-        version,
-    )  # few commands ask, and it takes some milliseconds
+    # few commands ask, and to import this takes some milliseconds
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version(package)
