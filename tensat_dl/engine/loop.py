@@ -49,9 +49,6 @@ from tensat_dl.ops.table import OpTable
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
-#: An e-graph of so many e-nodes is read within an iteration, for rules that may match what others have just made; in
-#: a larger one they wait for the next iteration.
-SOON_READ = 5_000
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
@@ -217,8 +214,6 @@ class Explorer:
             if stop is not None:
                 return changed, stop
             self._type()
-            if self.selection.nodes() > SOON_READ:
-                break
             had = {r.key for r in ready}
             waiting = [r for r in waiting if r.key not in had]
         return changed, None
