@@ -1,8 +1,8 @@
-"""Counts the matches of a rule before it is run.
+"""Counts the matches of a rule before it is run, and before it is compiled: a rule without any need not be.
 
 A join of two tables is counted from how often each value of the shared columns comes up: linear in the tables, where
 the join itself may be quadratic in them. The matches of one pattern are counted e-class by e-class, from the
-operands up, as if every operand fitted: an upper bound.
+operands up; of conditions, only those on weights are looked at: an upper bound.
 """
 
 from __future__ import annotations
