@@ -71,6 +71,13 @@ class CompiledRule:
         return any(fact.function in ("factors", "start") for fact in facts_of(self.rule.conditions))
 
     @property
+    def chained(self) -> bool:
+        """Whether the rule may apply to what it makes: it writes an e-node as another one of the same operator."""
+        source, target = self.rule.source, self.rule.target
+        made = {n.op for n in target.nodes if n.result in target.outputs}
+        return len(source.nodes) == 1 and source.nodes[0].op in made
+
+    @property
     def pointless_alone(self) -> bool:
         """Whether a match that is its own mirror image only merges tensors with themselves: the mirror image
         exchanges every output."""

@@ -28,7 +28,7 @@ class View:
         self.checks = checks
         self.frozen = frozen = state.frozen
         self.handles = handles = state.handles
-        self._rows, self._numbered = state.rows, state.numbered
+        self.rows, self._numbered = state.rows, state.numbered
         self._by_class: dict[int, list[tuple[str, tuple[int, ...], Attrs]]] = {}
         self._costs: dict[tuple[Any, ...], float] = {}
         self._groups: dict[str, list[Group]] = {}
@@ -106,7 +106,7 @@ class View:
     def _nodes(self) -> dict[int, list[tuple[str, tuple[int, ...], Attrs]]]:
         """Operator, operands and attributes of the e-nodes of each class, in an order of their own."""
         if not self._by_class:
-            for r, (own, children) in zip(self._rows, self._numbered, strict=True):
+            for r, (own, children) in zip(self.rows, self._numbered, strict=True):
                 if own >= 0 and -1 not in children:
                     self._by_class.setdefault(own, []).append((r.constructor.op, children, r.attrs))
             for nodes in self._by_class.values():

@@ -1,18 +1,20 @@
 """The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
 
-An iteration runs every single-pattern rule once, or, if it makes products of a bounded number of factors, until it
-has no more matches. When these have nothing left to do, or at the latest after `PATIENCE` iterations in a row, group
-rules run as well, and when these have nothing left either, multi-pattern rules (in at most k_multi iterations): on an
-e-graph where the other rules have finished, what can be merged is visible, and less is merged twice.
+An iteration runs every single-pattern rule once, or, if it may go along a chain, until it has no more matches. When
+these have nothing left to do, or at the latest after `PATIENCE` iterations in a row, group rules run as well, and
+when these have nothing left either, multi-pattern rules (in at most k_multi iterations): on an e-graph where the
+other rules have finished, what can be merged is visible, and less is merged twice.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
@@ -85,7 +87,7 @@ class Explorer:
         #: By rule and join: the rows that were joined last, and how many rows that gave.
         self.counted = dict[tuple[str, int], tuple[list[Sequence[Key]], int]]()
         self.grouping = False  #: whether the e-graph can be refined
-        self.seen: View | None = None  #: the e-graph that `groups` are of
+        self.seen: View | None = None  #: the e-graph as group rules have seen it, unless it has changed since
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -173,9 +175,10 @@ class Explorer:
     def groups(self) -> Groups:
         """The groups of the e-graph as it is now, for `refine`: after a step that is grouping."""
         rules = self.ready.of_kind("group")
-        for rule in rules:
-            self.store.engine.matches(ruleset("find", rule.name))
-        self.seen = View(self.reader.now(), self.checks)
+        if self.seen is None:
+            for rule in rules:
+                self.store.engine.matches(ruleset("find", rule.name))
+            self.seen = View(self.reader.now(), self.checks)
         return self.merging.groups(rules, self.seen)
 
     def history(self) -> History:
@@ -242,20 +245,8 @@ class Explorer:
                 continue
             rule = self.ready.compiled(single)
             assert rule is not None, name
-            matches, now = 0, nodes
-            while True:
-                self.store.engine.run(*rule.prepare)
-                counts, updated = self.store.engine.matches(ruleset("rule", name))
-                matches += sum(counts.values())
-                if updated:
-                    self.reader.changed()
-                    changed, now = True, self.selection.nodes()
-                    self.ready.built(single, {matched for matched, n in counts.items() if n})
-                # A rule of bounded products would go one step along a chain in each iteration.
-                grown = self.brake.many(name, now - nodes, allowed)
-                if not updated or not rule.bounded or grown or now >= self.selection.limit:
-                    break
-                self.store.engine.run(saturate("types"))
+            matches, new = self._applied(rule, nodes, allowed)
+            changed, now = changed or new, self.selection.nodes() if new else nodes
             self.done[name] += matches
             if not matches:
                 continue
@@ -272,6 +263,32 @@ class Explorer:
                 return True, "nodes"
         return changed, None
 
+    def _applied(self, rule: CompiledRule, nodes: int, allowed: int) -> tuple[int, bool]:
+        """Applies a single-pattern rule to its matches in an e-graph of so many e-nodes, and if it may go along a
+        chain, to those that this makes: to how many, and whether that changed anything."""
+        changed, matches, found = False, 0, math.inf
+        for step in count(1):
+            self.store.engine.run(*rule.prepare)
+            counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
+            before, found = found, sum(counts.values())
+            matches += sum(counts.values())
+            if not updated:
+                break
+            changed = True
+            self.reader.changed()
+            self.ready.built(rule.rule, {matched for matched, n in counts.items() if n})
+            now = self.selection.nodes()
+            # Only products are bounded. Other chains end after as many steps as there may be iterations, once they
+            # branch, and where there may be no room for the next step.
+            fits = now + found * rule.new_nodes <= self.selection.limit
+            chained = rule.chained and step < self.limits.iterations and found <= before and fits
+            if not (rule.bounded or chained) or now >= self.selection.limit:
+                break
+            if self.brake.many(rule.name, now - nodes, allowed):
+                break
+            self.store.engine.run(saturate("types"))
+        return matches, changed
+
     def _selected(
         self, rule: RewriteRule, most: int, left: int, size: int, stats: list[RuleStats]
     ) -> tuple[bool, bool]:
@@ -284,17 +301,17 @@ class Explorer:
         if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
             return False, False
         counts, _ = self.store.engine.matches(ruleset("find", staged.name))
-        count = left + sum(counts.values())
-        if not count:
+        matches = left + sum(counts.values())
+        if not matches:
             return False, False
-        if size + count * staged.new_nodes <= self.selection.limit:  # nothing to select, so nothing is read
-            return self._apply_all(staged, count, size, stats, started), False
+        if size + matches * staged.new_nodes <= self.selection.limit:  # nothing to select, so nothing is read
+            return self._apply_all(staged, matches, size, stats, started), False
         waiting = self.selection.matches(staged, self.reader.now())
         applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
         return applied > 0, applied < len(waiting)
 
     def _apply_all(
-        self, rule: CompiledRule, count: int, before: int, stats: list[RuleStats], started: float
+        self, rule: CompiledRule, matches: int, before: int, stats: list[RuleStats], started: float
     ) -> bool:
         """Applies a rule to the matches that it has found, so many; whether that changed anything."""
         _, updated = self.store.engine.matches(ruleset("apply-all", rule.name))
@@ -304,21 +321,21 @@ class Explorer:
             self.ready.built(rule.rule)
             after = self.selection.nodes()
         seconds = time.perf_counter() - started
-        stats.append(RuleStats(rule.rule.name, count, count, after - before, seconds, ""))
+        stats.append(RuleStats(rule.rule.name, matches, matches, after - before, seconds, ""))
         return updated
 
     def _is_countless(self, rule: CompiledRule) -> bool:
         """Whether a rule has too many matches to look for, by what its members have in common."""
-        count = 0
+        most = 0
         for i, tables in enumerate(joined(rule, self.store.engine.freeze())):
             rows = [table.rows for table in tables]
             before, size = self.counted.get((rule.name, i), (None, 0))
             if rows != before:
                 size = join_size(tables)
                 self.counted[rule.name, i] = rows, size
-            count += size
-        if count * len(rule.tensors) > MOST_HELD:
-            self.countless[rule.name] = count
+            most += size
+        if most * len(rule.tensors) > MOST_HELD:
+            self.countless[rule.name] = most
         return rule.name in self.countless
 
     def _apply_in_order(
@@ -351,8 +368,10 @@ class Explorer:
         for rule in self.ready.of_kind("group"):
             self.store.engine.run(*rule.find)
         state = self.reader.now()
-        if self.ready.by_kind["group"] and self._group_all(View(state, self.checks), stats):
-            return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
+        if self.ready.by_kind["group"]:
+            self.seen = View(state, self.checks)
+            if self._group_all(self.seen, stats):
+                return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
         multi = self.ready.of_kind("multi") if k is None or self.multi_done < k else []
         if not multi:
@@ -430,6 +449,7 @@ class Explorer:
         ]
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
-        self.seen = None
+        if self.seen is not None and self.seen.rows is not state.rows:
+            self.seen = None
         self.grouping = refinable and bool(self.ready.by_kind["group"])
         return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, self.grouping)

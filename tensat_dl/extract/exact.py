@@ -13,6 +13,7 @@ from tensat_dl.extract.ascent import Ascent
 from tensat_dl.extract.budget import Budget
 from tensat_dl.extract.cutting import Cutting
 from tensat_dl.extract.descent import descend
+from tensat_dl.extract.extraction import TOLERANCE
 from tensat_dl.extract.formulation import formulate
 from tensat_dl.extract.greedy import dag_greedy, extended
 from tensat_dl.extract.incumbent import Incumbent, offer_greedy
@@ -210,13 +211,17 @@ class _Improvement:
             answer.offer(extended(part, known))
             answer.prove(forced_bound(part))
 
-        def offered(_cost: float, _bound: float) -> None:
-            best.prove(settled_cost + fsum(answers[key].bound for key in shapes))
+        def offer_union() -> None:
             union = dict(settled)
             chosen = {key: places(answer.choice, answer.problem) for key, answer in answers.items()}
             for part, key in zip(parts, shapes, strict=True):
                 union.update(placed(chosen[key], part))
             best.offer(problem.expanded(union))
+
+        def offered(_cost: float, _bound: float) -> None:
+            best.prove(settled_cost + fsum(answers[key].bound for key in shapes))
+            if settled_cost + fsum(answers[key].cost for key in shapes) < best.cost * (1 - TOLERANCE):
+                offer_union()
 
         sizes = {
             key: count * answers[key].problem.num_nodes
@@ -243,6 +248,7 @@ class _Improvement:
                     share.interrupted = True
             left -= size
         offered(best.cost, best.bound)
+        offer_union()  # it may cost less than its parts: what no root needs is dropped
         for key, answer in answers.items():
             self.solved.keep(key, answer)
 

@@ -293,12 +293,15 @@ class Reference:
         self.rebuild()
         return applied
 
-    def round(self, rule: RewriteRule) -> int:
-        """What an iteration does: a rule that counts factors is applied until that changes nothing."""
-        applied, size = self.step(rule), 0
+    def round(self, rule: RewriteRule, most: int) -> int:
+        """What an iteration does: a rule that counts factors is applied until that changes nothing; so is one that
+        writes an e-node as another one of the same operator, but at most in so many steps."""
+        applied, size, steps = self.step(rule), 0, 1
         bounded = any(fact.function in ("factors", "start") for fact in facts_of(rule.conditions))
-        while bounded and size != len(self.nodes):
-            size = len(self.nodes)
+        roots = {n.op for n in rule.target.nodes if n.result in rule.target.outputs}
+        chained = [n.op in roots for n in rule.source.nodes] == [True]
+        while size != len(self.nodes) and (bounded or (chained and steps < most)):
+            size, steps = len(self.nodes), steps + 1
             applied += self.step(rule)
         return applied
 

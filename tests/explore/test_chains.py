@@ -1,0 +1,55 @@
+"""A rule that may apply to what it makes goes along a chain within one iteration."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensat_dl.engine.exploration import ExploredIteration, Limits
+from tests.explore.graphs import graph_of, program_of, rules_named, steps_of
+
+GROUPED = """
+    input x : f32[1, 64, 3, 3]
+    weight w : f32[64, 2, 3, 3]
+    output conv2d(x, w; pads = same)
+"""
+
+
+def matches(step: ExploredIteration) -> list[int]:
+    return [r.matches for r in step.iteration.rules]
+
+
+def steps_with(rule: str, iterations: int) -> list[ExploredIteration]:
+    """The iterations of a rule on ``tanh(x)``."""
+    program = program_of(f"rule again {{ {rule} }}")
+    graph = graph_of("input x : f32[4]\n output tanh(x)")
+    return steps_of(graph, program.rules, Limits(iterations=iterations), program.ops)[1:]
+
+
+def test_groups_merge_until_there_is_one_in_one_iteration() -> None:
+    rules = rules_named("conv-merge-groups")
+    _, first, second = steps_of(graph_of(GROUPED), rules)
+    assert second.stop == "saturated"
+    egraph = first.egraph
+    kernels = {
+        egraph.types[egraph.children_of(n)[1]][0].shape[1]
+        for n in range(egraph.num_nodes)
+        if egraph.op[n] == "conv2d"
+    }
+    assert kernels == {2, 4, 8, 16, 32, 64}
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_a_chain_without_end_has_as_many_steps_as_there_are_iterations(iterations: int) -> None:
+    found = steps_with("tanh(x) => tanh(relu(x))", iterations)
+    assert [matches(step) for step in found] == [[iterations]] * iterations
+    assert found[-1].stop == "iterations"
+
+
+def test_a_rule_that_matches_more_and_more_waits_for_the_next_iteration() -> None:
+    found = steps_with("tanh(x) => tanh(tanh(sigmoid(x)))", 3)
+    assert [matches(step) for step in found] == [[1 + 2], [4 + 8], [16 + 32]]
+
+
+def test_a_rule_that_writes_another_operator_is_applied_once() -> None:
+    found = steps_with("tanh(x) => sigmoid(tanh(relu(x)))", 2)
+    assert [matches(step) for step in found] == [[1], [1]]
