@@ -83,6 +83,7 @@ class _Layouts:
 
     def egraph_of_parts(self) -> EGraph:
         egraph = self.egraph
+        keys = egraph.keys()
         number: dict[tuple[int, _Part], int] = {}
         for c in range(egraph.num_classes):
             for part in self._parts(c):
@@ -92,14 +93,15 @@ class _Layouts:
             return number[c, self.demands[c][self._meaning(c, demand)] if c in self.parts else None]
 
         def key(n: int, demand: int) -> NodeKey:
+            op, attrs, children = keys[n]
             view = self.views.get(n)
             if view is None:
-                operands = [at(d, self._all(d) if n in self.asking else 0) for d in egraph.children_of(n)]
+                operands = [at(d, self._all(d) if n in self.asking else 0) for d in children]
             else:
                 operands = [at(view.child, view.effect.asks(demand))]
                 if view.pays(demand) and view.home in self.parts:
                     operands.append(number[view.home, (COPY, n)])
-            return egraph.op[n], egraph.attrs[n], tuple(operands)
+            return op, attrs, tuple(operands)
 
         nodes: list[tuple[int, NodeKey, float, int]] = []  # e-class, key, cost, the e-node that it is made of
         for (c, part), i in number.items():

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensat_dl.engine.syntax import Command, EgglogRule, Lit, Var, app, new_ruleset, run_once
 
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
+
+T = TypeVar("T")
 
 #: Tabs and line ends inside a string would break a table, and spaces around one are cut off; they travel as these
 #: private-use characters.
@@ -49,6 +51,7 @@ class Engine:
         self._bindings = bindings()
         self._egraph: EGraph = self._bindings.EGraph()
         self._cleared: set[str] = set()  #: the tables that `clear` has a rule for
+        self._tables: dict[str, FrozenTable] = {}  #: as they were last
         #: From values of primitive sorts, which stay the same for as long as the engine, to Python's.
         self._decoders = {
             "i64": _remembered(self._egraph.value_to_i64),
@@ -114,7 +117,11 @@ class Engine:
         self.run(run_once("clear"))
 
     def freeze(self) -> Frozen:
-        return Frozen(self._egraph.freeze().functions, self._decoders)
+        for name, function in self._egraph.freeze().functions.items():
+            known = self._tables.get(name)
+            if known is None or known.function != function:
+                self._tables[name] = FrozenTable(function)
+        return Frozen(dict(self._tables), self._decoders)
 
 
 def _remembered(decode: Any) -> Any:
@@ -130,11 +137,33 @@ def _remembered(decode: Any) -> Any:
     return look_up
 
 
+class FrozenTable:
+    """The rows of a function. The next `Frozen` has the same object if they have stayed as they are, so what is made
+    of them is made once."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self._made: dict[Hashable, Any] = {}
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """With ``inputs`` and ``output``. Each access copies them."""
+        found: Sequence[Any] = self.function.rows
+        return found
+
+    def made(self, what: Hashable, make: Callable[[Sequence[Any]], T]) -> T:
+        """The value of ``make`` for the rows, which it has under the name ``what``."""
+        if what not in self._made:
+            self._made[what] = make(self.rows)
+        found: T = self._made[what]
+        return found
+
+
 class Frozen:
     """The rows of all functions at one moment. Values of sort T are hashable and equal if they are one e-class."""
 
-    def __init__(self, functions: Mapping[str, Any], decoders: Mapping[str, Any]) -> None:
-        self._functions = functions
+    def __init__(self, tables: Mapping[str, FrozenTable], decoders: Mapping[str, Any]) -> None:
+        self._tables = tables
         self._decoders = decoders
         self.named: dict[int, Any] = {}  #: e-classes by the handles that they have got since
 
@@ -142,9 +171,13 @@ class Frozen:
         """A function from a value of a primitive sort to its Python value."""
         return self._decoders[sort]
 
+    def table(self, function: str) -> FrozenTable | None:
+        """None if the function does not exist."""
+        return self._tables.get(function)
+
     def rows(self, function: str) -> Sequence[Any]:
         """Rows with ``inputs`` and ``output``; empty if the function does not exist."""
-        found = self._functions.get(function)
+        found = self._tables.get(function)
         return found.rows if found is not None else ()
 
     def by_handle(self) -> Iterator[tuple[int, Any]]:

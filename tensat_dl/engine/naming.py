@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -162,21 +163,28 @@ class Store:
 
     def rows(self, frozen: Frozen) -> list[NodeRow]:
         """Every e-node, those of one constructor together."""
+        return [r for c in self.program.schema.constructors() for r in self.nodes(frozen, c)]
+
+    def nodes(self, frozen: Frozen, constructor: Constructor) -> list[NodeRow]:
+        """The e-nodes of a constructor: the same objects as long as there are no others."""
+        table = frozen.table(constructor.name)
+        return [] if table is None else table.made("e-nodes", partial(self._nodes, frozen, constructor))
+
+    def _nodes(self, frozen: Frozen, constructor: Constructor, rows: Sequence[Any]) -> list[NodeRow]:
         found: list[NodeRow] = []
         make = tuple.__new__  # what a NamedTuple calls, which takes half of the time by itself
-        for constructor in self.program.schema.constructors():
-            width = len(constructor.columns)
-            decoders = [frozen.decoder(c.sort) for c in constructor.columns]
-            memo = self._attrs[constructor.name]
-            for row in frozen.rows(constructor.name):
-                inputs = tuple(row.inputs)
-                key = inputs[:width]
-                attrs = memo.get(key)
-                if attrs is None:
-                    values = [d(v) for d, v in zip(decoders, key, strict=True)]
-                    attrs = memo[key] = decode(constructor, values)
-                fields = constructor, attrs, inputs[width:], row.output, inputs, row.subsumed
-                found.append(make(NodeRow, fields))
+        width = len(constructor.columns)
+        decoders = [frozen.decoder(c.sort) for c in constructor.columns]
+        memo = self._attrs[constructor.name]
+        for row in rows:
+            inputs = tuple(row.inputs)
+            key = inputs[:width]
+            attrs = memo.get(key)
+            if attrs is None:
+                values = [d(v) for d, v in zip(decoders, key, strict=True)]
+                attrs = memo[key] = decode(constructor, values)
+            fields = constructor, attrs, inputs[width:], row.output, inputs, row.subsumed
+            found.append(make(NodeRow, fields))
         return found
 
     def handles(self, frozen: Frozen) -> dict[Any, int]:

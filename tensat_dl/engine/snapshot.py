@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tensat_dl.core.egraph import EGraph
@@ -136,12 +137,15 @@ def _types(
 
 def _origins(store: Store, frozen: Frozen, order: list[NodeRow]) -> list[str]:
     text = frozen.decoder("String")
-    tables = {
-        c.name: {tuple(row.inputs): row.output for row in frozen.rows(c.origin)}
-        for c in store.program.schema.constructors()
-    }
-    out = []
-    for r in order:
-        value = tables[r.constructor.name].get(r.inputs)
-        out.append("" if value is None else text(value))
-    return out
+
+    def texts(nodes: list[NodeRow], rows: Sequence[Any]) -> list[str]:
+        rules = {tuple(row.inputs): text(row.output) for row in rows}
+        return [rules.get(n.inputs, "") for n in nodes]
+
+    found: dict[int, str] = {}  # by the identity of a row
+    for constructor in store.program.schema.constructors():
+        own, table = frozen.table(constructor.name), frozen.table(constructor.origin)
+        if own is not None and table is not None:
+            nodes = store.nodes(frozen, constructor)
+            found |= zip(map(id, nodes), table.made(own, partial(texts, nodes)), strict=True)
+    return [found[id(r)] for r in order]
