@@ -69,11 +69,14 @@ FACTORS = Text(
 (rule ((in_start i) (= x (by_id i))) ((start x) (set (factors_of x) 1)) :ruleset load :name "load starts")"""
 )
 
-#: Depends on an input, by some e-node at least. Declared only where rules ask for it.
+#: Depends on an input, by some e-node at least. Declared only where rules ask for it. Of the input program it is
+#: loaded: from one e-node to the next it would be found out in as many steps as the program is deep.
 VARYING = Text(
     """\
 ; ---- depends on an input
-(relation varying (T))"""
+(relation varying (T))
+(relation in_varying (i64))
+(rule ((in_varying i) (= x (by_id i))) ((varying x)) :ruleset load :name "load varying")"""
 )
 
 #: Nodes of more inputs than this are loaded one by one, with their types, and list rules do not match them: the

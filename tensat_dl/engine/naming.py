@@ -156,8 +156,9 @@ class Store:
         self.load_nodes([(i, n.op, n.attrs, n.inputs, "") for i, n in enumerate(graph.nodes)])
         if self.program.counts_factors:
             self.engine.load("in_start", [(i,) for i in starts(graph)])
-            self.engine.run(saturate("load"))
-        self.engine.run(saturate("types"))
+        if self.program.tells_varying:
+            self.engine.load("in_varying", [(i,) for i in range(self.next_handle) if i not in self._weights])
+        self.engine.run(saturate("load", "types"))
 
     # ---- reading -----------------------------------------------------------------------------------------
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from tensat_dl.engine.egglog import Engine
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.groups import layers
+from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import levels
 from tensat_dl.engine.snapshot import _sound
-from tests.explore.graphs import graph_in, pack, program_of, rules_named, steps_of
+from tensat_dl.engine.syntax import Command
+from tests.explore.graphs import graph_in, library, pack, program_of, rules_named, steps_of
 
 # ---- levels of new e-classes ------------------------------------------------------------------------------
 
@@ -219,6 +222,26 @@ def test_each_layer_adds_as_much_as_the_one_before(text: str) -> None:
         assert four[i] - three[i] == three[i] - two[i]
         assert seven[i] - four[i] == 3 * (four[i] - three[i])
     assert two[2] == three[2] == four[2] == seven[2]
+
+
+def test_facts_of_a_graph_are_known_at_once_however_deep_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine would find out what depends on an input from one e-node to the next."""
+    run = Engine.run
+    rounds: list[int] = []
+
+    def counting(self: Engine, *commands: Command) -> list[Any]:
+        outputs = run(self, *commands)
+        rounds[-1] += sum(len(o.report.iterations) for o in outputs if hasattr(o, "report"))
+        return outputs
+
+    monkeypatch.setattr(Engine, "run", counting)
+    for depth in (2, 8):
+        rounds.append(0)
+        graph = graph_in(program_of(ENCODER.format(layers=depth)))
+        explorer = Explorer(graph, library().ops, pack("standard"), Limits(iterations=0))
+        next(explorer.run())
+        assert explorer.program.tells_varying
+    assert 0 < rounds[0] == rounds[1]
 
 
 @pytest.mark.thorough
