@@ -319,7 +319,9 @@ class Round:
             priced, _ = search.model.mean_price(egraph, self.start.apart)
             layouts = search.model.by_layout(priced)
             early = int(np.searchsorted(layouts.home, exploration.early))
-            extraction = search.extracted(layouts, known, search.limits_of_one, early)
+            # An e-graph that is not split by layout has the graph that it is explored from as its source.
+            others = [g for g in known if g is not self.start.apart or layouts is not priced]
+            extraction = search.extracted(layouts, others, search.limits_of_one, early)
             found = Found(self.start, exploration, priced, layouts, extraction, search.model)
             if machine is None or extraction.interrupted:
                 search.tell_of(found)
@@ -371,21 +373,24 @@ class Round:
     def refined(self, best: Found) -> Found:
         """The best answer of going on from each answer, with the members of groups that it uses, until that gains
         nothing."""
+        progress = self.search.progress
         for _ in range(REFINEMENTS):
             if best.extraction.interrupted:
                 break
             try:
-                self.search.progress.phase("explore")
-                more = self.worker.refine(
-                    feedback(
-                        self.worker.grouped(best.exploration),
-                        best.layouts,
-                        best.extraction,
-                        self.search.model.table,
-                        self.search.at_other_prices,
-                        OTHER_WORK,
-                    )
+                progress.phase("explore")
+                grouped = self.worker.grouped(best.exploration)
+                progress.phase("extract")
+                asked = feedback(
+                    grouped,
+                    best.layouts,
+                    best.extraction,
+                    self.search.model.table,
+                    self.search.at_other_prices,
+                    OTHER_WORK,
                 )
+                progress.phase("explore")
+                more = self.worker.refine(asked)
                 if more is None:
                     lost = [self.worker.lost] if self.worker.lost else []
                     notes = (*best.exploration.notes, *lost)
