@@ -245,8 +245,8 @@ class Explorer:
                 continue
             rule = self.ready.compiled(single)
             assert rule is not None, name
-            matches, new = self._applied(rule, nodes, allowed)
-            changed, now = changed or new, self.selection.nodes() if new else nodes
+            matches, updated, now = self._applied(rule, nodes, allowed)
+            changed = changed or updated
             self.done[name] += matches
             if not matches:
                 continue
@@ -263,10 +263,10 @@ class Explorer:
                 return True, "nodes"
         return changed, None
 
-    def _applied(self, rule: CompiledRule, nodes: int, allowed: int) -> tuple[int, bool]:
+    def _applied(self, rule: CompiledRule, nodes: int, allowed: int) -> tuple[int, bool, int]:
         """Applies a single-pattern rule to its matches in an e-graph of so many e-nodes, and if it may go along a
-        chain, to those that this makes: to how many, and whether that changed anything."""
-        changed, matches, found = False, 0, math.inf
+        chain, to those that this makes: to how many, whether that changed anything, and the e-nodes then."""
+        matches, changed, now, found = 0, False, nodes, math.inf
         for step in count(1):
             self.store.engine.run(*rule.prepare)
             counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
@@ -274,10 +274,9 @@ class Explorer:
             matches += sum(counts.values())
             if not updated:
                 break
-            changed = True
             self.reader.changed()
             self.ready.built(rule.rule, {matched for matched, n in counts.items() if n})
-            now = self.selection.nodes()
+            changed, now = True, self.selection.nodes()
             # Only products are bounded. Other chains end after as many steps as there may be iterations, once they
             # branch, and where there may be no room for the next step.
             fits = now + found * rule.new_nodes <= self.selection.limit
@@ -287,7 +286,7 @@ class Explorer:
             if self.brake.many(rule.name, now - nodes, allowed):
                 break
             self.store.engine.run(saturate("types"))
-        return matches, changed
+        return matches, changed, now
 
     def _selected(
         self, rule: RewriteRule, most: int, left: int, size: int, stats: list[RuleStats]
