@@ -97,7 +97,7 @@ class ModelFacts:
         """The type that the file states, with open dimensions bound. (Those of inputs are, others may not be.)"""
         if value.type is None:
             return None
-        proto = ir.to_proto(value).type
+        proto = ir.serde.serialize_value(value).type
         if value.shape is not None and proto.WhichOneof("value") == "tensor_type":
             for d, out in zip(dims_of(value), proto.tensor_type.shape.dim, strict=True):
                 if isinstance(d, str):
@@ -143,7 +143,7 @@ class ModelFacts:
         """A node as a model of its own."""
         known = [helper.make_value_info(name, self.types[name]) for name in inputs if name in self.types]
         outputs = [helper.make_empty_tensor_value_info(str(v.name)) for v in node.outputs if v.name]
-        graph = helper.make_graph([ir.to_proto(node)], "one", known, outputs)
+        graph = helper.make_graph([ir.serde.serialize_node(node)], "one", known, outputs)
         return helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
 
     def _computed(self, node: ir.Node) -> dict[str, Array]:

@@ -75,7 +75,7 @@ def operands(node: ir.Node, constants: Container[str]) -> list[ir.Value]:
 
 def _content(node: ir.Node, constants: Container[str]) -> bytes:
     """A text that identifies a node: its attributes and its constants, without the names of its operands."""
-    proto = ir.to_proto(node)
+    proto = ir.serde.serialize_node(node)
     proto.name = ""
     proto.doc_string = ""
     del proto.metadata_props[:]
