@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,8 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
-from tensat_dl.engine import WORKER
+from tensat_dl.engine import worker_ahead
 from tensat_dl.onnx import is_onnx
-from tensat_dl.processes import ahead
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,8 +73,7 @@ def command(file: str, output: str | None, verbose: bool, quiet: bool, **given: 
     started = time.perf_counter()
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
-    # The worker imports the engine while this process imports the rest and reads files.
-    with ahead(WORKER, "tensat_dl.cost") if given["search"] == "saturation" else nullcontext():
+    with worker_ahead(given["search"]):
         return _run(file, output, verbose, quiet, given, started)
 
 

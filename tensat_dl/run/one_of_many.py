@@ -13,6 +13,7 @@ from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.cost import ProfileError, UnknownDeviceError
+from tensat_dl.engine import worker_ahead
 from tensat_dl.engine.exploration import RuleAlarm
 from tensat_dl.engine.explore import ExplorationError
 from tensat_dl.extract.extraction import ExtractionError
@@ -73,18 +74,19 @@ def optimizer(
             said = e.render() if isinstance(e, TsrError) else str(e)
             return Answered({"status": "refused", "message": said.replace(root, "") if root else said}, {})
 
-        try:
-            model = _read(asked, packs, root)
-            chosen = aimed(asked.narrowed(options), model.onnx is not None)
-        except (*_KNOWN, ValueError) as e:  # sizes or options that are not this model's
-            return refused(e)
-        try:
-            result, _ = optimize_model(model, chosen)
-            check_usable(result, model.program.own_rules)
-            files = _files(model, result, asked.output)
-        except _KNOWN as e:
-            return refused(e)
-        return Answered(_facts(result), files)
+        with worker_ahead(options.search):
+            try:
+                model = _read(asked, packs, root)
+                chosen = aimed(asked.narrowed(options), model.onnx is not None)
+            except (*_KNOWN, ValueError) as e:  # sizes or options that are not this model's
+                return refused(e)
+            try:
+                result, _ = optimize_model(model, chosen)
+                check_usable(result, model.program.own_rules)
+                files = _files(model, result, asked.output)
+            except _KNOWN as e:
+                return refused(e)
+            return Answered(_facts(result), files)
 
     return answer
 
