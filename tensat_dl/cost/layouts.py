@@ -85,18 +85,22 @@ class _Layouts:
         egraph = self.egraph
         keys = egraph.keys()
         number: dict[tuple[int, _Part], int] = {}
+        whole: list[int] = []  # the number of each e-class; -1 for those that are split
         for c in range(egraph.num_classes):
+            whole.append(-1 if c in self.parts else len(number))
             for part in self._parts(c):
                 number[c, part] = len(number)
 
         def at(c: int, demand: int) -> int:
-            return number[c, self.demands[c][self._meaning(c, demand)] if c in self.parts else None]
+            found = whole[c]
+            return found if found >= 0 else number[c, self.demands[c][self._meaning(c, demand)]]
 
         def key(n: int, demand: int) -> NodeKey:
             op, attrs, children = keys[n]
             view = self.views.get(n)
             if view is None:
-                operands = [at(d, self._all(d) if n in self.asking else 0) for d in children]
+                asks = n in self.asking
+                operands = [at(d, self._all(d) if asks else 0) for d in children]
             else:
                 operands = [at(view.child, view.effect.asks(demand))]
                 if view.pays(demand) and view.home in self.parts:
@@ -104,16 +108,17 @@ class _Layouts:
             return op, attrs, tuple(operands)
 
         nodes: list[tuple[int, NodeKey, float, int]] = []  # e-class, key, cost, the e-node that it is made of
+        cost: list[float] = egraph.cost.tolist()
         for (c, part), i in number.items():
             if isinstance(part, tuple):
-                nodes.append((i, (COPY, (), ()), float(egraph.cost[part[1]]), -1))
+                nodes.append((i, (COPY, (), ()), cost[part[1]], -1))
                 continue
             demand = part if isinstance(part, int) else next(iter(self.demands.get(c, {}).values()), 0)
             for n in egraph.nodes_of(c):
                 if part is None:
-                    nodes.append((i, key(n, demand), float(egraph.cost[n]), n))
+                    nodes.append((i, key(n, demand), cost[n], n))
                 elif (n in self.views) == isinstance(part, int):
-                    nodes.append((i, key(n, demand), 0.0 if n in self.views else float(egraph.cost[n]), n))
+                    nodes.append((i, key(n, demand), 0.0 if n in self.views else cost[n], n))
             if isinstance(part, int) and (c, CONTIGUOUS) in number:
                 nodes.append((i, (CONTIGUOUS, (), (number[c, CONTIGUOUS],)), 0.0, -1))
         first: dict[int, int] = {-1: -1}
@@ -127,7 +132,7 @@ class _Layouts:
             weights_only=egraph.weights_only[homes],
             roots=tuple(at(r, self._all(r)) for r in egraph.roots),
             source=[first[n] for n in egraph.source.tolist()],
-            cost=[cost for _, _, cost, _ in nodes],
+            cost=[price for _, _, price, _ in nodes],
             home=homes,
             origin=tuple("" if n < 0 else egraph.origin[n] for *_, n in nodes) if egraph.origin else (),
         )
