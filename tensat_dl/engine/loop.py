@@ -78,6 +78,9 @@ class Explorer:
         self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
         self.quiet = 0  #: iterations since group and multi-pattern rules last ran
         self.done = Counter[str]()  #: matches by single-pattern rule that were applied
+        #: Rules that made as many steps along a chain in an iteration as there may be iterations, or whose chain
+        #: branched: they make one step in each iteration.
+        self.endless = set[str]()
         #: the last snapshot, and what it is of
         self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
         self.applied = set[str]()  #: rules that were, in any iteration
@@ -277,10 +280,10 @@ class Explorer:
             self.reader.changed()
             self.ready.built(rule.rule, {matched for matched, n in counts.items() if n})
             changed, now = True, self.selection.nodes()
-            # Only products are bounded. Other chains end after as many steps as there may be iterations, once they
-            # branch, and where there may be no room for the next step.
+            if step == self.limits.iterations or found > before:
+                self.endless.add(rule.name)
             fits = now + found * rule.new_nodes <= self.selection.limit
-            chained = rule.chained and step < self.limits.iterations and found <= before and fits
+            chained = rule.chained and rule.name not in self.endless and fits
             if not (rule.bounded or chained) or now >= self.selection.limit:
                 break
             if self.brake.many(rule.name, now - nodes, allowed):

@@ -43,6 +43,7 @@ class Reference:
         self.types: list[TensorType] = []
         self.nodes: dict[Key, int] = {}
         self.of_source: list[int] = []
+        self.endless = set[str]()  #: rules that are applied once in each round
         for node in graph.nodes:
             kids = tuple(self.of_source[i] for i in node.inputs)
             self.of_source.append(self.add(node.op, node.attrs, kids, node.type))
@@ -295,14 +296,18 @@ class Reference:
 
     def round(self, rule: RewriteRule, most: int) -> int:
         """What an iteration does: a rule that counts factors is applied until that changes nothing; so is one that
-        writes an e-node as another one of the same operator, but at most in so many steps."""
-        applied, size, steps = self.step(rule), 0, 1
+        writes an e-node as another one of the same operator, until it has made so many steps in an iteration."""
         bounded = any(fact.function in ("factors", "start") for fact in facts_of(rule.conditions))
         roots = {n.op for n in rule.target.nodes if n.result in rule.target.outputs}
         chained = [n.op in roots for n in rule.source.nodes] == [True]
-        while size != len(self.nodes) and (bounded or (chained and steps < most)):
+        applied, steps, size = 0, 0, -1
+        while size != len(self.nodes):
             size, steps = len(self.nodes), steps + 1
             applied += self.step(rule)
+            if steps == most and size != len(self.nodes):
+                self.endless.add(rule.key)
+            if not (bounded or (chained and rule.key not in self.endless)):
+                break
         return applied
 
 

@@ -39,15 +39,15 @@ def test_groups_merge_until_there_is_one_in_one_iteration() -> None:
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
-def test_a_chain_without_end_has_as_many_steps_as_there_are_iterations(iterations: int) -> None:
+def test_a_chain_without_end_makes_many_steps_once(iterations: int) -> None:
     found = steps_with("tanh(x) => tanh(relu(x))", iterations)
-    assert [matches(step) for step in found] == [[iterations]] * iterations
+    assert [matches(step) for step in found] == [[iterations], [1], [1]][:iterations]
     assert found[-1].stop == "iterations"
 
 
-def test_a_rule_that_matches_more_and_more_waits_for_the_next_iteration() -> None:
+def test_a_chain_that_branches_makes_one_step_in_each_iteration() -> None:
     found = steps_with("tanh(x) => tanh(tanh(sigmoid(x)))", 3)
-    assert [matches(step) for step in found] == [[1 + 2], [4 + 8], [16 + 32]]
+    assert [matches(step) for step in found] == [[1 + 2], [4], [8]]
 
 
 def test_a_rule_that_writes_another_operator_is_applied_once() -> None:
