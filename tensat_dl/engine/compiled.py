@@ -72,10 +72,12 @@ class CompiledRule:
 
     @property
     def chained(self) -> bool:
-        """Whether the rule may apply to what it makes: it writes an e-node as another one of the same operator."""
+        """Whether the rule may apply to what it makes, once for each time that it is applied: it writes an e-node as
+        another one of the same operator."""
         source, target = self.rule.source, self.rule.target
-        made = {n.op for n in target.nodes if n.result in target.outputs}
-        return len(source.nodes) == 1 and source.nodes[0].op in made
+        roots = [n.op for n in target.nodes if n.result in target.outputs]
+        own = [n.op for n in source.nodes]
+        return own == roots == [n.op for n in target.nodes if n.op in own]
 
     @property
     def pointless_alone(self) -> bool:

@@ -8,7 +8,6 @@ other rules have finished, what can be merged is visible, and less is merged twi
 
 from __future__ import annotations
 
-import math
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -51,6 +50,10 @@ from tensat_dl.ops.table import OpTable
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
+#: A rule that may apply to what it makes takes at most so many steps along a chain in an iteration, and takes another
+#: one only if it fills at most this share of the room in all: other rules have their turn.
+LONGEST = 16
+CHAIN_SHARE = 0.15
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
@@ -78,9 +81,9 @@ class Explorer:
         self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
         self.quiet = 0  #: iterations since group and multi-pattern rules last ran
         self.done = Counter[str]()  #: matches by single-pattern rule that were applied
-        #: Rules that made as many steps along a chain in an iteration as there may be iterations, or whose chain
-        #: branched: they make one step in each iteration.
-        self.endless = set[str]()
+        self.endless = set[
+            str
+        ]()  #: rules with chains of `LONGEST` steps: they make one step in each iteration
         #: the last snapshot, and what it is of
         self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
         self.applied = set[str]()  #: rules that were, in any iteration
@@ -269,20 +272,20 @@ class Explorer:
     def _applied(self, rule: CompiledRule, nodes: int, allowed: int) -> tuple[int, bool, int]:
         """Applies a single-pattern rule to its matches in an e-graph of so many e-nodes, and if it may go along a
         chain, to those that this makes: to how many, whether that changed anything, and the e-nodes then."""
-        matches, changed, now, found = 0, False, nodes, math.inf
+        matches, changed, now, room = 0, False, nodes, self.selection.limit - nodes
         for step in count(1):
             self.store.engine.run(*rule.prepare)
             counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
-            before, found = found, sum(counts.values())
-            matches += sum(counts.values())
+            found = sum(counts.values())
+            matches += found
             if not updated:
                 break
             self.reader.changed()
             self.ready.built(rule.rule, {matched for matched, n in counts.items() if n})
             changed, now = True, self.selection.nodes()
-            if step == self.limits.iterations or found > before:
+            if step == LONGEST:
                 self.endless.add(rule.name)
-            fits = now + found * rule.new_nodes <= self.selection.limit
+            fits = now + found * rule.new_nodes - nodes <= CHAIN_SHARE * room
             chained = rule.chained and rule.name not in self.endless and fits
             if not (rule.bounded or chained) or now >= self.selection.limit:
                 break

@@ -298,8 +298,9 @@ class Reference:
         """What an iteration does: a rule that counts factors is applied until that changes nothing; so is one that
         writes an e-node as another one of the same operator, until it has made so many steps in an iteration."""
         bounded = any(fact.function in ("factors", "start") for fact in facts_of(rule.conditions))
-        roots = {n.op for n in rule.target.nodes if n.result in rule.target.outputs}
-        chained = [n.op in roots for n in rule.source.nodes] == [True]
+        roots = [n.op for n in rule.target.nodes if n.result in rule.target.outputs]
+        again = [n.op for n in rule.target.nodes if n.op in roots]
+        chained = [n.op for n in rule.source.nodes] == roots == again
         applied, steps, size = 0, 0, -1
         while size != len(self.nodes):
             size, steps = len(self.nodes), steps + 1

@@ -17,6 +17,7 @@ from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule, Side
 from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.loop import LONGEST
 from tensat_dl.ops.typing import Inference
 from tensat_dl.paper.checkers import CHECKERS
 from tensat_dl.paper.cycles import ClassGraph, OutputEffect, Reached
@@ -81,7 +82,7 @@ def agree(rule: RewriteRule, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = drawn_graph(rule)
     rounds = 1 if rule.kind == "multi" else ROUNDS
     compare(
-        rule, explored(graph, [rule], Limits(iterations=rounds)), *by_reference(rule, graph, rounds, rounds)
+        rule, explored(graph, [rule], Limits(iterations=rounds)), *by_reference(rule, graph, rounds, LONGEST)
     )
     # With the stages that cycle filtering needs, and no match skipped, it is the same, but for steps along chains.
     monkeypatch.setitem(CHECKERS, "efficient", Careless)

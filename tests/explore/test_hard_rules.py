@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensat_dl.engine.exploration import Limits
+from tensat_dl.engine.loop import LONGEST
 from tests.explore.graphs import explored, graph_in, program_of
 from tests.explore.reference import Reference, counterparts
 
@@ -248,7 +249,7 @@ def test_the_engine_agrees_with_plain_python(case: str) -> None:
     rules = [r for r in program.rules if not r.name.startswith(("fuse-", "unfuse-"))]
     rounds = 1 if any(r.kind == "multi" for r in rules) else 2
     reference = Reference(graph, program.ops)
-    applied = sum(reference.round(rule, rounds) for _ in range(rounds) for rule in rules)
+    applied = sum(reference.round(rule, LONGEST) for _ in range(rounds) for rule in rules)
     egraph = explored(graph, rules, Limits(iterations=rounds), program.ops)
     missing, _ = counterparts(egraph, reference)
     assert applied > 0
