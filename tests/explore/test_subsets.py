@@ -21,7 +21,7 @@ from tensat_dl.engine.explore import exploring
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.merging import REFINED
-from tensat_dl.engine.subsets import Merge, Merges, Price, Prices, savings
+from tensat_dl.engine.subsets import Merge, Merges, Price, Prices, Refinement, savings
 from tensat_dl.engine.targets import Target
 from tensat_dl.rewrite.groups import Group, Member
 from tensat_dl.run.rounds import one_round
@@ -337,3 +337,23 @@ def test_merges_of_a_group(
         if m.rule == "r" and (own := [x for x in group.members if {x["y"], x["z"]} <= m.results])
     ]
     assert Merges(made).of(compiled, group) == wanted
+
+
+def test_subsets_come_in_the_order_of_the_members() -> None:
+    """Members have names, which sets have in another order in each run: a limit would end at another subset."""
+    weights = [f"  weight w{i} : f32[64, 64]" for i in range(8)]
+    products = ", ".join(f"x @ w{i}" for i in range(8))
+    graph = graph_of("\n".join(["  input x : f32[16, 64]", *weights, f"  output {products}"]))
+    explorer = Explorer(graph, library().ops, rules_named("group-matmul-left"), Limits(nodes=1000))
+    list(explorer.run())
+    explorer.groups()
+    view = explorer.seen
+    assert view is not None
+    (rule,) = explorer.ready.of_kind("group")
+    (group,) = view.groups(rule)
+    results = [m[rule.rule.member_outputs[0]] for m in group.members]
+    feedback = Feedback(used=frozenset(results[:4]), wanted=frozenset(results[4:]))
+    price = Prices(None).of(rule, group, view)
+    found = Refinement(feedback, Merges(())).subsets(rule, group, view, price)
+    pairs = [[group.members.index(m) for m in subset] for subset in found if len(subset) == 2]
+    assert pairs == [sorted((i, j)) for i in range(4) for j in range(8) if j != i]
