@@ -337,6 +337,8 @@ class _Proof:
                     if either is None:
                         raise Unproved(str(e)) from e
                     waiting += [case.where(c) for c in (either, sym.negate(either))]
+            except RecursionError:  # each operator of a side takes several calls inside of each other
+                raise Unproved("it has too many operators that take one another's results") from None
             except (Inexpressible, NotReal, TooLarge) as e:
                 raise Unproved(str(e)) from None
         raise Unproved(f"there are more than {MOST_CASES} cases")

@@ -279,6 +279,13 @@ def test_a_rule_without_variables_or_shapes(tmp_path: Path) -> None:
     assert proved(rule, str(tmp_path / "rules.tsr")) == "all sizes, rank 2"
 
 
+def test_operators_within_one_another_beyond_what_python_can_follow(tmp_path: Path) -> None:
+    deep = "relu(" * 400 + "x" + ")" * 400
+    rule = of(tmp_path, f"rule r {{ tanh(relu(x)) => tanh({deep}) }}")
+    found = proved(rule, str(tmp_path / "rules.tsr"))
+    assert found.startswith("no: it has too many operators that take one another's results")
+
+
 def test_an_index_with_too_many_terms(tmp_path: Path) -> None:
     """The index of a padded mean at rank 6 had 36,985 terms, and the next one took all memory there is."""
     rule = of(
