@@ -20,8 +20,8 @@ from tensat_dl.cli.options import (
     quiet_option,
     rules_option,
 )
-from tensat_dl.engine import worker_ahead
 from tensat_dl.onnx import is_onnx
+from tensat_dl.run.early import worker_ahead
 
 if TYPE_CHECKING:
     from rich.console import Console

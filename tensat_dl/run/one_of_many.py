@@ -13,7 +13,6 @@ from typing import Any
 
 from tensat_dl.core.diagnostics import TsrError
 from tensat_dl.cost import ProfileError, UnknownDeviceError
-from tensat_dl.engine import worker_ahead
 from tensat_dl.engine.exploration import RuleAlarm
 from tensat_dl.engine.explore import ExplorationError
 from tensat_dl.extract.extraction import ExtractionError
@@ -21,6 +20,7 @@ from tensat_dl.files import write_bytes
 from tensat_dl.gpu.this_gpu import GpuError
 from tensat_dl.kept import folder
 from tensat_dl.onnx import PACK, is_onnx
+from tensat_dl.run.early import worker_ahead
 from tensat_dl.run.machines import aimed
 from tensat_dl.run.model import Model
 from tensat_dl.run.of_model import optimize_model
