@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -143,7 +143,8 @@ class FrozenTable:
 
     def __init__(self, function: Any) -> None:
         self.function = function
-        self._made: dict[Hashable, Any] = {}
+        #: By name, with the other tables that it was made of.
+        self._made: dict[str, tuple[tuple[FrozenTable, ...], Any]] = {}
 
     @property
     def rows(self) -> Sequence[Any]:
@@ -151,11 +152,12 @@ class FrozenTable:
         found: Sequence[Any] = self.function.rows
         return found
 
-    def made(self, what: Hashable, make: Callable[[Sequence[Any]], T]) -> T:
-        """The value of ``make`` for the rows, which it has under the name ``what``."""
-        if what not in self._made:
-            self._made[what] = make(self.rows)
-        found: T = self._made[what]
+    def made(self, what: str, make: Callable[[Sequence[Any]], T], *others: FrozenTable) -> T:
+        """The value of ``make`` for the rows, which is made again for other ``others``."""
+        known = self._made.get(what)
+        if known is None or known[0] != others:
+            known = self._made[what] = others, make(self.rows)
+        found: T = known[1]
         return found
 
 

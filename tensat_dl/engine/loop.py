@@ -1,9 +1,9 @@
 """The exploration loop: find, filter, apply, types to fixpoint; iteration by iteration until a limit.
 
-An iteration runs every single-pattern rule once, or, if it may go along a chain, until it has no more matches. When
-these have nothing left to do, or at the latest after `PATIENCE` iterations in a row, group rules run as well, and
-when these have nothing left either, multi-pattern rules (in at most k_multi iterations): on an e-graph where the
-other rules have finished, what can be merged is visible, and less is merged twice.
+An iteration runs every single-pattern rule once, or, if it may go along a chain, several times. When these have
+nothing left to do, or at the latest after `PATIENCE` iterations in a row, group rules run as well, and when these
+have nothing left either, multi-pattern rules (in at most k_multi iterations): on an e-graph where the other rules
+have finished, what can be merged is visible, and less is merged twice.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from tensat_dl.ops.table import OpTable
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
-#: A rule that may apply to what it makes takes at most so many steps along a chain in an iteration, and takes another
-#: one only if it fills at most this share of the room in all: other rules have their turn.
+#: A rule that may apply to what it makes takes at most so many steps along a chain in an iteration. If it takes
+#: several, they fill at most this share of the room: other rules have their turn.
 LONGEST = 16
 CHAIN_SHARE = 0.15
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
@@ -81,9 +81,7 @@ class Explorer:
         self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
         self.quiet = 0  #: iterations since group and multi-pattern rules last ran
         self.done = Counter[str]()  #: matches by single-pattern rule that were applied
-        self.endless = set[
-            str
-        ]()  #: rules with chains of `LONGEST` steps: they make one step in each iteration
+        self.endless = set[str]()  #: rules that took `LONGEST` steps in an iteration: they take one in each
         #: the last snapshot, and what it is of
         self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
         self.applied = set[str]()  #: rules that were, in any iteration

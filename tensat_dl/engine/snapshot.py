@@ -147,5 +147,5 @@ def _origins(store: Store, frozen: Frozen, order: list[NodeRow]) -> list[str]:
         own, table = frozen.table(constructor.name), frozen.table(constructor.origin)
         if own is not None and table is not None:
             nodes = store.nodes(frozen, constructor)
-            found |= zip(map(id, nodes), table.made(own, partial(texts, nodes)), strict=True)
+            found |= zip(map(id, nodes), table.made("rules", partial(texts, nodes), own), strict=True)
     return [found[id(r)] for r in order]

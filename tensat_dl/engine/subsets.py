@@ -205,9 +205,8 @@ class Refinement:
         # Parts of like members waste less than mixed ones.
         parts = partition(sorted((m for m in group.members if m in used), key=size), price)
         found = [chosen, used, used.difference(spare), *map(set, parts)]
-        lone = [
-            m for m in group.members if m in used.difference(*merged)
-        ]  # a set has another order in each run
+        alone = used.difference(*merged)
+        lone = [m for m in group.members if m in alone]  # members in a set have another order in each run
         # A member that the answer uses as it is counts as a merge of one, if there are few of them.
         for merge in [*merged, *({m} for m in lone if len(lone) <= FEW)]:
             fewer = [merge - {m} for m in spare if m in merge]

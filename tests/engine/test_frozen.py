@@ -68,6 +68,15 @@ def test_what_was_made_of_a_table_is_made_again_if_it_has_changed(
     assert sorted(made) == sorted(changed)
 
 
+def test_what_was_made_of_two_tables_is_made_again_if_either_has_changed(engine: Engine) -> None:
+    made = []
+    for command in ("(leaf 1)", "(leaf 4)", "(leaf 4)", "(both (leaf 1) (leaf 4))"):
+        engine.run(Text(command))
+        frozen = engine.freeze()
+        made.append(table(frozen, "both").made("pairs", lambda rows: object(), table(frozen, "leaf")))
+    assert [made.index(x) for x in made] == [0, 1, 1, 3]
+
+
 def test_a_frozen_table_keeps_its_rows(engine: Engine) -> None:
     before = engine.freeze()
     engine.run(Text("(both (leaf 2) (leaf 3))"))
