@@ -236,20 +236,25 @@ def test_groups_of_other_layers_are_not_read(monkeypatch: pytest.MonkeyPatch) ->
     assert many <= 8 * few * 1.1
 
 
-def test_members_of_one_kind_cost_the_same() -> None:
-    """The price of all members but one, for each of them, of two kinds."""
-    weights = [f"  weight w{i} : f32[64, {64 * (1 + i % 2)}]" for i in range(5)]
-    products = ", ".join(f"x @ w{i}" for i in range(5))
+def one_group(widths: Sequence[int]) -> tuple[CompiledRule, Group, View]:
+    """A group of products of one input, with so many columns."""
+    weights = [f"  weight w{i} : f32[64, {n}]" for i, n in enumerate(widths)]
+    products = ", ".join(f"x @ w{i}" for i in range(len(widths)))
     graph = graph_of("\n".join(["  input x : f32[16, 64]", *weights, f"  output {products}"]))
-    rules = rules_named("group-matmul-left")
-    explorer = Explorer(graph, library().ops, rules, Limits(nodes=1000), h100().estimate)
+    explorer = Explorer(graph, library().ops, rules_named("group-matmul-left"), Limits(nodes=1000))
     list(explorer.run())
     explorer.groups()
     view = explorer.seen
     assert view is not None
     (rule,) = explorer.ready.of_kind("group")
     (group,) = view.groups(rule)
-    price = explorer.merging.prices.of(rule, group, view)
+    return rule, group, view
+
+
+def test_members_of_one_kind_cost_the_same() -> None:
+    """The price of all members but one, for each of them, of two kinds."""
+    rule, group, view = one_group([64 * (1 + i % 2) for i in range(5)])
+    price = Prices(h100().estimate).of(rule, group, view)
     members = group.members
     each = [price([*members[:i], *members[i + 1 :]]) for i in range(5)]
     assert price.without_each(members) == each
@@ -341,16 +346,7 @@ def test_merges_of_a_group(
 
 def test_subsets_come_in_the_order_of_the_members() -> None:
     """Members have names, which sets have in another order in each run: a limit would end at another subset."""
-    weights = [f"  weight w{i} : f32[64, 64]" for i in range(8)]
-    products = ", ".join(f"x @ w{i}" for i in range(8))
-    graph = graph_of("\n".join(["  input x : f32[16, 64]", *weights, f"  output {products}"]))
-    explorer = Explorer(graph, library().ops, rules_named("group-matmul-left"), Limits(nodes=1000))
-    list(explorer.run())
-    explorer.groups()
-    view = explorer.seen
-    assert view is not None
-    (rule,) = explorer.ready.of_kind("group")
-    (group,) = view.groups(rule)
+    rule, group, view = one_group([64] * 8)
     results = [m[rule.rule.member_outputs[0]] for m in group.members]
     feedback = Feedback(used=frozenset(results[:4]), wanted=frozenset(results[4:]))
     price = Prices(None).of(rule, group, view)
