@@ -57,6 +57,11 @@ def listing(program: EgglogProgram, graph: Graph) -> list[Command]:
         comment(f"---- the graph {graph.name}: rule that built it (none), handle, attributes, inputs"),
         *facts,
         *([_fact("in_start", (i,)) for i in starts(graph)] if program.counts_factors else []),
+        *(
+            _fact("in_varying", (i,))
+            for i, known in enumerate(constant)
+            if program.tells_varying and not known
+        ),
         comment("---- selection: here every match"),
         *(command for r in multis for command in _select(r)),
         comment("---- schedule"),

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 from tensat_dl.core.egraph import EGraph
@@ -91,7 +91,7 @@ class Explorer:
         #: By rule and join: the rows that were joined last, and how many rows that gave.
         self.counted = dict[tuple[str, int], tuple[list[Sequence[Key]], int]]()
         self.grouping = False  #: whether the e-graph can be refined
-        self.seen: View | None = None  #: the e-graph as group rules have seen it, unless it has changed since
+        self.seen: View | None = None  #: the e-graph as group rules have seen it last
 
     def run(self) -> Iterator[ExploredIteration]:
         started = time.perf_counter()
@@ -121,6 +121,7 @@ class Explorer:
         self.rules, self.limits, self.selection.limits = rules, limits, limits
         self.brake = Brake()
         self.quiet = 0
+        self.seen = None  # by other rules
         self.ready.choose(self.rules)
         self._reserve()
         steps = self._grown(time.perf_counter())
@@ -163,12 +164,9 @@ class Explorer:
         if not self.grouping:
             return None
         started = time.perf_counter()
-        if self.seen is None:  # going further added nothing, so nobody has asked for groups
-            self.groups()
-        assert self.seen is not None
         self.selection.limit = self.limits.nodes
         stats: list[RuleStats] = []
-        if not self._group_all(self.seen, stats, self.merging.refinement(feedback)):
+        if not self._group_all(self._view(), stats, self.merging.refinement(feedback)):
             return None
         for _ in range(PATIENCE):
             changed, stop = self._singles(self.limits.iterations + 1, stats)
@@ -178,12 +176,15 @@ class Explorer:
 
     def groups(self) -> Groups:
         """The groups of the e-graph as it is now, for `refine`: after a step that is grouping."""
-        rules = self.ready.of_kind("group")
-        if self.seen is None:
-            for rule in rules:
-                self.store.engine.matches(ruleset("find", rule.name))
+        return self.merging.groups(self.ready.of_kind("group"), self._view())
+
+    def _view(self) -> View:
+        """The e-graph as group rules see it now."""
+        if self.seen is None or self.seen.rows is not self.reader.current().rows:
+            for rule in self.ready.of_kind("group"):
+                self.store.engine.run(*rule.find)
             self.seen = View(self.reader.now(), self.checks)
-        return self.merging.groups(rules, self.seen)
+        return self.seen
 
     def history(self) -> History:
         """The applications that led to the e-graph, by the present handles of e-classes."""
@@ -368,19 +369,14 @@ class Explorer:
         Groups come first because they merge more with fewer e-nodes: what they find is there, however many pairs
         are merged afterwards.
         """
-        for rule in self.ready.of_kind("group"):
-            self.store.engine.run(*rule.find)
-        state = self.reader.now()
-        if self.ready.by_kind["group"]:
-            self.seen = View(state, self.checks)
-            if self._group_all(self.seen, stats):
-                return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
+        if self.ready.by_kind["group"] and self._group_all(self._view(), stats):
+            return True, "nodes" if self.selection.nodes() >= self.selection.limit else None
         k = self.limits.k_multi
         multi = self.ready.of_kind("multi") if k is None or self.multi_done < k else []
         if not multi:
             return False, None
-        self.selection.find(multi, state.handles)
-        state = replace(state, frozen=self.store.engine.freeze())
+        self.selection.find(multi, self.reader.current().handles)
+        state = self.reader.now()
         view = View(state, self.checks)
         waiting = {
             rule.name: self.selection.ordered(rule, self.selection.matches(rule, state), view)
@@ -453,6 +449,6 @@ class Explorer:
         notes = [*self.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         if self.seen is not None and self.seen.rows is not state.rows:
-            self.seen = None
+            self.seen = None  # it holds memory
         self.grouping = refinable and bool(self.ready.by_kind["group"])
         return ExploredIteration(iteration, egraph, stop, tuple(notes), names, early, self.grouping)
