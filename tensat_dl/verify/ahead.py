@@ -48,11 +48,15 @@ class _Answers:
         self._ended = ended
         self._numbers: dict[Hashable, int] = {}
         self._stop = threading.Event()
+        self._graph: Graph | None = None
         self.latest: Future[_Run] = Future()
         self.latest.set_result(_Run())
 
     def begin(self, graph: Graph, ops: OpTable) -> Future[_Run]:
-        """Begins a run, which ends the one before."""
+        """Begins a run, which ends the one before, unless that is of the same graph and has not failed."""
+        if graph == self._graph and not (self.latest.done() and self.latest.result().outputs is None):
+            return self.latest
+        self._graph = graph
         self._stop.set()
         before, stop = self.latest, threading.Event()
         self.latest, self._stop = beside(lambda: self._run(graph, ops, before.result(), stop)), stop

@@ -83,6 +83,23 @@ def test_an_answer_goes_on_from_the_one_before(monkeypatch: pytest.MonkeyPatch) 
     assert counts["ewsub"] == 1
 
 
+def test_an_answer_that_is_asked_for_again_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_with: list[Graph] = []
+
+    def noted(graph: Graph, *rest: Any) -> Any:
+        begun_with.append(graph)
+        return execute(graph, *rest)
+
+    monkeypatch.setattr("tensat_dl.verify.ahead.execute", noted)
+    first, second = graph_of(TEXT + "relu(x * y)"), graph_of(TEXT + "x * y")
+    with ahead(graph_of(TEXT + "x + y"), OPS, 0) as begun:
+        assert begun is not None
+        for graph in (first, second):
+            begun.answered(graph, OPS)
+            assert begun.outputs(graph, OPS) is not None
+    assert begun_with == [first, second]
+
+
 def test_an_answer_that_fails_does_not_hold_up_the_next() -> None:
     text = "input x : i32[4]\ninput y : i32[4]\noutput z = "
     fails, right = graph_of(text + "x / (y - y)"), graph_of(text + "x + y")
