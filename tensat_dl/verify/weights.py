@@ -21,8 +21,9 @@ from tensat_dl.ops.semantics.arrays import Array, computed_in
 from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.verify.keyed import generator_of
 
-#: Tensors of more normal numbers get uniform ones of the same mean and deviation, which take a tenth of the time, in
-#: blocks of so many: all cores draw them, and a cache holds one.
+#: Tensors of more normal numbers get uniform ones of the same mean and deviation, which take a tenth of the time.
+LARGE = 1 << 16
+#: These are drawn in blocks of so many: all cores draw them, and a cache holds one.
 BLOCK = 1 << 18
 
 
@@ -90,7 +91,7 @@ def draw(name: str, type_: TensorType, distribution: Distribution, seed: int) ->
         return np.asarray(generator.integers(least, 5, type_.shape))
     if distribution.positive:
         return np.asarray(generator.uniform(0.5, 1.5, type_.shape))
-    if prod(type_.shape) > BLOCK:
+    if prod(type_.shape) > LARGE:
         return _uniform(key, type_.shape, distribution)
     value = np.asarray(generator.standard_normal(type_.shape))
     if distribution.std != 1:
@@ -113,8 +114,13 @@ def _uniform(key: str, shape: tuple[int, ...], distribution: Distribution) -> Ar
     def fill(start: int) -> None:
         draw_block(flat[start : start + BLOCK], start, key, distribution)
 
-    with ThreadPoolExecutor(spare_cores()) as threads:  # NumPy lets other threads run while it draws
-        list(threads.map(fill, range(0, flat.size, BLOCK)))
+    starts = range(0, flat.size, BLOCK)
+    if len(starts) == 1 or spare_cores() == 1:
+        for start in starts:
+            fill(start)
+    else:
+        with ThreadPoolExecutor(spare_cores()) as threads:  # NumPy lets other threads run while it draws
+            list(threads.map(fill, starts))
     return value
 
 

@@ -23,7 +23,8 @@ from .making import Maker
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights of 100 numbers are large, concatenations of 200, and blocks have 40."""
+    """Weights of 100 numbers are drawn late, concatenations of 200 are, and blocks have 40."""
+    monkeypatch.setattr(weights, "LARGE", 40)
     monkeypatch.setattr(late, "LATE", 100)
     monkeypatch.setattr(late, "LATE_CONCAT", 200)
     for module in (late, weights):

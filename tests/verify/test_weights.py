@@ -133,7 +133,9 @@ def test_values_do_not_change_between_platforms_and_versions() -> None:
 
 
 def test_blocks_of_large_tensors_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensat_dl.verify.weights.BLOCK", 1000)
+    for name in ("BLOCK", "LARGE"):
+        monkeypatch.setattr(f"tensat_dl.verify.weights.{name}", 1000)
+    monkeypatch.setattr("tensat_dl.verify.weights.spare_cores", lambda: 2)
     value = draw("w", TensorType("f32", (3, 1100)), Distribution(2.0, 0.5), 7).reshape(-1)
     blocks = [value[k : k + 1000] for k in range(0, 3000, 1000)]
     for block in (*blocks, value[3000:]):
@@ -141,7 +143,7 @@ def test_blocks_of_large_tensors_differ(monkeypatch: pytest.MonkeyPatch) -> None
         assert block.std() == pytest.approx(0.5, abs=0.1)
     shared = np.corrcoef(blocks) - np.eye(3)
     assert abs(shared).max() < 0.15
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("tensat_dl.verify.weights.spare_cores", lambda: 1)
     again = draw("w", TensorType("f32", (3, 1100)), Distribution(2.0, 0.5), 7).reshape(-1)
     assert np.array_equal(value, again)
 
