@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
+from tensat_dl.beside import both, core_taken
 from tensat_dl.core.graph import FLOATS, INTEGERS, Node
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.traits import having
 from tensat_dl.verify.exact.arithmetic import Arithmetic, OutOfReach
 from tensat_dl.verify.exact.bound import DegreeLedger, Degrees
-from tensat_dl.verify.keyed import digest, generator, packed, scrambled
+from tensat_dl.verify.keyed import BLOCK, digest, generator, packed, scrambled
 
 #: The two largest primes below 2^31.
 PRIMES = (2**31 - 1, 2**31 - 19)
@@ -23,6 +24,9 @@ PRIMES = (2**31 - 1, 2**31 - 19)
 #: Primes that are drawn lie between this and 2^31.
 LEAST_PRIME = 2**31 - 2**25
 
+#: Of so many elements, residues modulo both primes are computed at the same time: of fewer, it takes less than a
+#: thread takes to start.
+AT_ONCE = 1 << 15
 #: Sums of more products are not computed: digits would be too narrow (`Field.products`).
 MOST_TERMS = 1 << 18
 #: Functions of which f(0) = 0 is known. Padding with zeros, before or after, is the same to them.
@@ -66,7 +70,7 @@ class Modular(Arithmetic[Residues]):
 
     def whole(self, array: Array, like: Residues | None = None) -> Residues:
         integer = like is not None and like.integer
-        return Residues(self._each(lambda f, _: f.residues(array)), CONSTANT, integer)
+        return Residues(self._each(lambda f, _: f.residues(array), array.size), CONSTANT, integer)
 
     def constant(self, value: Fraction, shape: tuple[int, ...], integer: bool) -> Residues:
         self.note_constant(value)
@@ -77,17 +81,12 @@ class Modular(Arithmetic[Residues]):
             residue = value.numerator * pow(value.denominator, -1, field.p) % field.p
             return np.full(shape, residue, np.int64)
 
-        return Residues(self._each(residues), CONSTANT, integer)
+        return Residues(self._each(residues, prod(shape)), CONSTANT, integer)
 
     def variable(self, shape: tuple[int, ...], integer: bool, *key: object) -> Residues:
         """Independent random residues."""
-
-        def residues(field: Field, i: int) -> Array:
-            # Of 32 bits, which are enough, and drawn faster than of 64.
-            drawn = generator(self.key, *key, i).integers(0, field.p, shape, np.uint32)
-            return np.asarray(drawn, np.int64)
-
-        return Residues(self._each(residues), VARIABLE, integer)
+        out = self._each(lambda f, i: f.drawn(shape, generator(self.key, *key, i)), prod(shape))
+        return Residues(out, VARIABLE, integer)
 
     def add(self, x: Residues, y: Residues) -> Residues:
         return self._made(lambda f, a, b: f.residues(a + b), x.degrees.plus(y.degrees), x, y)
@@ -155,13 +154,13 @@ class Modular(Arithmetic[Residues]):
 
     def _random(self, name: str, x: Residues) -> Residues:
         self.ledger.called(name, x.degrees, x.arrays[0].size)
-        both = packed(*x.arrays)
+        pairs = packed(*x.arrays)
 
         def residues(field: Field, i: int) -> Array:
-            out = field.residues(scrambled(both, self.key, name, i) >> np.uint64(1))
-            return np.where(both == 0, 0, out) if name in KEEP_ZERO else out
+            out = field.residues(scrambled(pairs, self.key, name, i) >> np.uint64(1))
+            return np.where(pairs == 0, 0, out) if name in KEEP_ZERO else out
 
-        return Residues(self._each(residues), VARIABLE, x.integer)
+        return Residues(self._each(residues, pairs.size), VARIABLE, x.integer)
 
     def opaque(self, node: Node, xs: Sequence[Residues]) -> tuple[Residues, ...]:
         degrees = reduce(Degrees.largest, (x.degrees for x in xs), CONSTANT)
@@ -172,12 +171,23 @@ class Modular(Arithmetic[Residues]):
 
     def _made(self, function: Callable[..., Array], degrees: Degrees, *xs: Residues) -> Residues:
         """The result of a function of a field and of arrays of residues for tensors."""
-        out = self._each(lambda f, i: function(f, *(x.arrays[i] for x in xs)))
+        out = self._each(
+            lambda f, i: function(f, *(x.arrays[i] for x in xs)), sum(x.arrays[0].size for x in xs)
+        )
         return Residues(out, degrees, any(x.integer for x in xs))
 
-    def _each(self, function: Callable[[Field, int], Array]) -> Pair:
-        """A result for each prime."""
-        return function(self.fields[0], 0), function(self.fields[1], 1)
+    def _each(self, function: Callable[[Field, int], Array], elements: int) -> Pair:
+        """A result for each prime, from so many elements: of many, both at the same time."""
+        if elements < AT_ONCE:
+            return function(self.fields[0], 0), function(self.fields[1], 1)
+        found: dict[int, Array] = {}
+
+        def compute(i: int) -> None:
+            with core_taken():  # so products are not divided once more
+                found[i] = function(self.fields[i], i)
+
+        both(lambda: compute(0), lambda: compute(1))
+        return found[0], found[1]
 
 
 def fresh_primes(numbers: Iterable[Fraction], *key: object) -> tuple[int, int]:
@@ -220,6 +230,18 @@ class Field:
             raise ValueError(f"{p} is not an odd prime below 2^31")
         self.p = p
 
+    def drawn(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """Independent random residues, all equally likely."""
+        out = np.empty(prod(shape), np.int64)
+        most = (1 << 31) // self.p * self.p
+        for start in range(0, out.size, BLOCK):
+            block = out[start : start + BLOCK]
+            numbers = _of_31_bits(block.size, generator)
+            while (beyond := numbers >= most).any():
+                numbers[beyond] = _of_31_bits(int(np.count_nonzero(beyond)), generator)
+            block[:] = numbers if most == self.p else numbers % self.p
+        return out.reshape(shape)
+
     def residues(self, array: Array) -> Array:
         """Whole numbers below 2^63 in magnitude, modulo p."""
         return np.asarray(array % self.p, np.int64)
@@ -260,6 +282,12 @@ class Field:
         while results:
             out = self.residues((out << bits) + results.pop().astype(np.int64))
         return out
+
+
+def _of_31_bits(count: int, generator: np.random.Generator) -> Array:
+    """Random numbers, two out of each word of the generator."""
+    words = generator.bit_generator.random_raw(-(-count // 2)).astype("<u8", copy=False)
+    return words.view("<u4")[:count] >> 1
 
 
 def _digits(x: Array, bits: int) -> list[Array]:

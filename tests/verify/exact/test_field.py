@@ -11,8 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensat_dl.verify.exact.modular import LEAST_PRIME, MOST_TERMS, PRIMES, Field, fresh_primes
+from tensat_dl.verify.keyed import generator
 
 ELEMENTS = st.lists(st.integers(0, PRIMES[0] - 1), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("p", [3, 101, LEAST_PRIME - 1, *PRIMES])
+def test_drawn_residues_are_equally_likely(p: int) -> None:
+    drawn = Field(p).drawn((300, 301), generator("drawn", p))
+    assert drawn.shape == (300, 301)
+    assert drawn.min() >= 0
+    assert drawn.max() < p
+    bins = p if p < 1000 else 100
+    counts = np.bincount(drawn.ravel() * bins // p, minlength=bins)
+    # chi squared: its mean is bins - 1, its variance twice that
+    distance = ((counts - drawn.size / bins) ** 2).sum() / (drawn.size / bins)
+    assert abs(distance - (bins - 1)) < 5 * math.sqrt(2 * bins)
 
 
 @given(ELEMENTS, st.sampled_from((3, 5, 101, *PRIMES)))

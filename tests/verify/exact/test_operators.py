@@ -136,6 +136,23 @@ def test_residues(op: str) -> None:
             assert array.ravel().tolist() == residues, a
 
 
+def test_both_primes_at_once_give_the_same_residues(monkeypatch: pytest.MonkeyPatch) -> None:
+    def residues() -> list[list[int]]:
+        m = Modular(PRIMES, 0)
+        x, y = m.variable((4, 5), False, "x"), m.variable((5, 3), False, "y")
+        product = EXACT_SEMANTICS["matmul"](m, x, y, act="tanh")
+        return [array.ravel().tolist() for array in m.divide(product, m.multiply(product, product)).arrays]
+
+    monkeypatch.setattr("tensat_dl.beside.cores", lambda: 2)
+    expected = residues()
+    monkeypatch.setattr("tensat_dl.verify.exact.modular.AT_ONCE", 0)
+    assert residues() == expected
+    m = Modular(PRIMES, 0)
+    zero = m.whole(np.array([1, 0]))
+    with pytest.raises(ZeroDivisionError):
+        m.divide(zero, zero)
+
+
 @pytest.mark.parametrize("op", ["ewdiv", "poolavg", "reduce_mean"])
 def test_machine_integers_are_no_field(op: str) -> None:
     for a, arrays in draws(op, 5):
