@@ -27,10 +27,10 @@ from tensat_dl.extract.extraction import CyclicEGraphError
 from tensat_dl.lang.load import read_source
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.table import OpTable
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.options import Options
 from tensat_dl.run.reading import choose_graph
 from tensat_dl.run.rounds import one_round
-from tensat_dl.run.search import Setup
 
 #: "groups" is "standard"; "pairs" has the paper's multi-pattern rules in place of group rules, "both" has both.
 PACKS = ("groups", "pairs", "both", "taso")

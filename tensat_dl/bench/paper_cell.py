@@ -21,11 +21,10 @@ from tensat_dl.measure.contest import TimedRow
 from tensat_dl.measure.cpu import compare
 from tensat_dl.measure.machine import TimedGraph
 from tensat_dl.ops.table import OpTable
+from tensat_dl.run.beginning import Setup, beginning
 from tensat_dl.run.machines import machine_of
 from tensat_dl.run.options import Options, Search
-from tensat_dl.run.rounds import Searched
-from tensat_dl.run.rounds import search as saturate
-from tensat_dl.run.search import Setup
+from tensat_dl.run.rounds import Searched, search
 from tensat_dl.run.sequential import walked
 
 #: How many times as long as alone the parts of a search may take that are limited by the clock: other work may be
@@ -97,9 +96,14 @@ def ours(model: str, pack: str, device: str, k_multi: int | None, limit: float) 
     return _ours(graph, rules_of(pack), Setup.of(options, graph, rules_of(pack), ops))
 
 
+def _saturated(graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress) -> Searched:
+    with beginning(graph, rules, setup, progress) as begun:
+        return search(begun, setup, progress)
+
+
 def _ours(graph: Graph, rules: Sequence[RewriteRule], setup: Setup) -> Row:
     clock, progress = time.perf_counter(), Watching()
-    found = saturate(graph, rules, setup, progress)
+    found = _saturated(graph, rules, setup, progress)
     wall, seconds = time.perf_counter() - clock, processor() - progress.started
     progress.end()
     after = found.search.model.price_graph(found.answer.graph)
@@ -178,7 +182,7 @@ def on_cpu(model: str, pack: str, iterations: int, limit: float) -> Row:
     options = Options(device="cpu", measure=True, time_limit=most, extract_time_limit=most)
     machine = machine_of(options, graph, ops, None)
     setup = Setup.of(options, graph, rules_of(pack), ops, machine)
-    found: Searched = saturate(graph, rules_of(pack), setup, Progress())
+    found = _saturated(graph, rules_of(pack), setup, Progress())
     walking = Options(
         device="cpu", measure=True, search="backtracking", iterations=iterations, time_limit=limit
     )

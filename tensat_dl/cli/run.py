@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tensat_dl.cli.outputs import Said
-    from tensat_dl.cli.written import Refusal, Reports
+    from tensat_dl.cli.reports import Reports
+    from tensat_dl.cli.written import Refusal
     from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
@@ -81,13 +82,8 @@ def _run(
     file: str, output: str | None, verbose: bool, quiet: bool, given: Mapping[str, Any], started: float
 ) -> int:
     """Optimizes a graph, says so, and writes what was asked for. Returns the exit code."""
-    from rich.console import Console
-
-    from tensat_dl.cli.outputs import Said
-    from tensat_dl.cli.written import refusal, write_answer
     from tensat_dl.files import native_output_elsewhere
     from tensat_dl.report.terminal import LiveProgress
-    from tensat_dl.report.text import print_row
 
     asked = _asked(file, output, given)
     options, explained = asked.options, asked.reports.html is not None
@@ -103,6 +99,12 @@ def _run(
             raise click.UsageError(str(e)) from None
         so_far = time.perf_counter() - started
         result, egraphs = optimize_model(opened, options, progress, explained=explained, parse_seconds=so_far)
+    from rich.console import Console
+
+    from tensat_dl.cli.outputs import Said
+    from tensat_dl.cli.written import refusal, write_answer
+    from tensat_dl.report.text import print_row
+
     console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
     if not quiet:
@@ -170,7 +172,7 @@ def _asked(file: str, output: str | None, given: Mapping[str, Any]) -> _Asked:
     """The contents of a command line, after all checks that need no file. Raises `click.UsageError`, OSError,
     `UnknownDeviceError`, `GpuError`."""
     from tensat_dl.cli.inputs import checked_dims
-    from tensat_dl.cli.written import Reports
+    from tensat_dl.cli.reports import Reports
     from tensat_dl.cost import UnknownDeviceError
     from tensat_dl.onnx import PACK
     from tensat_dl.run.machines import aimed

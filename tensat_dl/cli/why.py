@@ -177,8 +177,8 @@ def why_not(rule: str, file: str, graph_name: str | None, rules: tuple[str, ...]
     from tensat_dl.lang.program import load_program
     from tensat_dl.report.terminal import LiveProgress
     from tensat_dl.report.whynot import answer_lines
+    from tensat_dl.run.beginning import Setup
     from tensat_dl.run.reading import choose_graph
-    from tensat_dl.run.search import Setup
     from tensat_dl.why.whynot import why_not as find
 
     with native_output_elsewhere(), LiveProgress() as progress:

@@ -60,22 +60,29 @@ def exploring(
     limits: Limits,
     progress: Progress | None = None,
     estimate: Estimate | None = None,
+    first: Start | None = None,
 ) -> Iterator[Exploring]:
     """An exploration of a graph with rules; its worker is gone when the context ends.
 
-    ``estimate`` prices operators, to choose what is tried.
+    ``estimate`` prices operators, to choose what is tried. If it is known which start comes ``first``, the worker
+    begins with it at once.
     """
     job = (graph, tuple(ops.values()), tuple(rules), limits, estimate)
     with begun(WORKER, *job) as worker:
         whole = Start(graph, frozenset(r.name for r in rules), limits)
-        yield Exploring(worker, whole, progress)
+        if first is not None:
+            worker.send(first)
+        yield Exploring(worker, whole, progress, first)
 
 
 class Exploring:
     """A worker that grows an e-graph: first from ``whole``, its graph with all rules, then from others."""
 
-    def __init__(self, worker: Child, whole: Start, progress: Progress | None) -> None:
+    def __init__(
+        self, worker: Child, whole: Start, progress: Progress | None, first: Start | None = None
+    ) -> None:
         self._worker = worker
+        self._first = first  #: is sent already
         self._whole = whole
         self._progress = progress
         self._messages = _Messages(worker, whole.limits)
@@ -106,7 +113,11 @@ class Exploring:
             self._iterations, self.latest = [], None
         self._start, self._stop, self.lost = start, None, ""
         limits = replace(start.limits, seconds=self._messages.seconds_left)
-        self._worker.send(replace(start, limits=limits, further=last is not None))
+        asked = replace(start, limits=limits, further=last is not None)
+        if self._first is None:
+            self._worker.send(asked)
+        assert self._first in (None, asked), "another start was to come first"
+        self._first = None
         try:
             while isinstance(step := self._messages.next(), ExploredIteration):
                 last = step
@@ -135,6 +146,10 @@ class Exploring:
                 f"{last.iteration.filtered:,} e-nodes on the filter list, {self._cycles} cycle filtering"
             )
         return self._exploration(last, notes)
+
+    def end(self) -> None:
+        """Ends the worker, if nothing is to be explored any more."""
+        self._worker.end()
 
     def goes_on(self, start: Start) -> bool:
         """Whether this start would go on from the e-graph that there is."""

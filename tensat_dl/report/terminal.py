@@ -6,14 +6,15 @@ import sys
 import time
 from math import isfinite
 from types import TracebackType
-from typing import Self, TextIO
-
-from rich.console import Console
-from rich.progress import Progress as Display
-from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING, Self, TextIO
 
 from tensat_dl.core.progress import Progress
+
+if TYPE_CHECKING:  # imported where something is shown
+    from rich.console import Console
+    from rich.progress import Progress as Display
+    from rich.progress import TaskID
+    from rich.text import Text
 
 #: Seconds between two writings of a line.
 INTERVAL = 0.1
@@ -22,6 +23,8 @@ INTERVAL = 0.1
 def print_wrapped(text: Text, indent: str | Text, width: int, console: Console) -> None:
     """Prints a text in lines of at most ``width`` columns. The first begins with ``indent``, the others with as many
     blanks."""
+    from rich.text import Text
+
     for line in text.wrap(console, width):
         line.rstrip()
         console.print(Text.assemble(indent, line), soft_wrap=True)
@@ -87,41 +90,52 @@ class LiveProgress(Told):
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         super().__init__()
-        console = console or Console(file=sys.stderr)
-        self._display = Display(
-            SpinnerColumn(finished_text="·"),
-            TextColumn("{task.description:<8}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[detail]}", style="dim", markup=False),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
+        self._display: Display | None = None
         self._task: TaskID | None = None
+        if quiet or (console is None and not sys.stderr.isatty()):
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Display
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = console or Console(file=sys.stderr)
+        if console.is_terminal:
+            self._display = Display(
+                SpinnerColumn(finished_text="·"),
+                TextColumn("{task.description:<8}", markup=False),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[detail]}", style="dim", markup=False),
+                console=console,
+                transient=True,
+            )
 
     def __enter__(self) -> Self:
-        self._display.start()
+        if self._display is not None:
+            self._display.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._display.disable:  # else it would print a newline
+        if self._display is not None:
             self._display.stop()
 
     def phase(self, name: str) -> None:
+        going_on = bool(self._phases) and self._phases[-1][0] == name
         super().phase(name)
+        if self._display is None or going_on:
+            return
         if self._task is not None:
             self._display.update(self._task, total=1, completed=1)
         self._task = self._display.add_task(name, total=None, detail="")
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
-        if status in ("refuted", "vacuous") and not self._display.disable:
+        if status in ("refuted", "vacuous") and self._display is not None:
             self._display.console.print(f"  {rule}  {status}", markup=False)  # stays on the screen
         super().checking(done, count, rule, status)
 
     def detail(self, text: str) -> None:
-        if self._task is not None:
+        if self._display is not None and self._task is not None:
             self._display.update(self._task, detail=text)
 
 
@@ -163,6 +177,8 @@ class PlainProgress(Told):
 
 def shown_progress() -> Told:
     """Progress on standard error, whatever that is."""
+    from rich.console import Console
+
     console = Console(file=sys.stderr)
     plain = console.is_jupyter or not console.is_terminal
     return PlainProgress(sys.stderr) if plain else LiveProgress(console=console)

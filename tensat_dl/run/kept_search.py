@@ -20,9 +20,10 @@ from tensat_dl.extract.extraction import Extraction
 from tensat_dl.jobs.identity import identity
 from tensat_dl.kept import keep, recall
 from tensat_dl.measure.machine import Machine
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.options import Options
 from tensat_dl.run.rounds import Searched
-from tensat_dl.run.search import Search, Setup
+from tensat_dl.run.search import Search
 
 if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu

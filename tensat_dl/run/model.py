@@ -26,9 +26,9 @@ from tensat_dl.why.origin import Origin, digest, is_path, relative
 if TYPE_CHECKING:
     from tensat_dl.onnx.importer import Imported
     from tensat_dl.onnx.write import Fresh, Written
+    from tensat_dl.run.beginning import Unfit
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
-    from tensat_dl.run.search import Unfit
 
 
 def path_of(output: str, range: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.progress import Progress
@@ -13,9 +14,10 @@ from tensat_dl.run.machines import machine_of
 from tensat_dl.run.model import Model
 from tensat_dl.run.options import Options, sizes_of
 from tensat_dl.run.pipeline import optimize
-from tensat_dl.run.refused import refusal
-from tensat_dl.run.result import Result
 from tensat_dl.sizes.dim_sizes import mixed_dim
+
+if TYPE_CHECKING:
+    from tensat_dl.run.result import Result
 
 
 def check_fit(model: Model, options: Options) -> None:
@@ -40,9 +42,13 @@ def optimize_model(
     progress = progress or Progress()
     given = model.rules if rules is None else rules
     result, egraphs = _at_its_sizes(model, options, given, progress, explained, parse_seconds)
-    if not options.buckets or result.interrupted or refusal(result, model.program.own_rules) is not None:
+    if not options.buckets or result.interrupted:
         return result, egraphs
     from tensat_dl.run.buckets import find_buckets  # with the packages for ONNX models
+    from tensat_dl.run.refused import refusal
+
+    if refusal(result, model.program.own_rules) is not None:
+        return result, egraphs
 
     def alone(one: Model) -> Result:
         return _at_its_sizes(one, replace(result.options, buckets=False), result.rules, progress)[0]

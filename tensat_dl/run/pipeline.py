@@ -1,56 +1,29 @@
-"""The pipeline: search (explore, price, extract), rebuild, measure, verify. The command line and the Python API come
-through here."""
+"""The pipeline: a worker explores, and the rest is imported meanwhile; then all else. The command line and the Python
+API come through here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensat_dl.beside import core_taken
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
-from tensat_dl.cost import PricedGraph
-from tensat_dl.extract.extraction import Extraction
-from tensat_dl.extract.rebuild import rules_used
-from tensat_dl.fuse.fuse import extended
-from tensat_dl.measure.machine import Alone, Machine, Outcome
 from tensat_dl.ops.table import OpTable
-from tensat_dl.run.checked import Checked, notes_on, relied_on, verified
-from tensat_dl.run.growth import reason_to_stop
-from tensat_dl.run.named_sizes import settled
+from tensat_dl.run.beginning import Setup, Task, Unfit, beginning
 from tensat_dl.run.options import Options
-from tensat_dl.run.refused import rounded_apart
-from tensat_dl.run.result import Result, Rounds, Times
-from tensat_dl.run.rounds import Searched, legs, search, search_again, steps_along
-from tensat_dl.run.search import Setup, Unfit, candidates
 from tensat_dl.sizes.answers import OtherSizes
 from tensat_dl.sizes.named import OpenGraph
 from tensat_dl.sizes.resized import Resized
-from tensat_dl.verify.ahead import ahead
-from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
 if TYPE_CHECKING:
+    from tensat_dl.measure.machine import Machine
     from tensat_dl.run.kept_search import KeptSearches
-
-#: Said of an answer whose search was not made again.
-SEARCHED = "the search is that of an earlier run with the same costs"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The input and the optimized graph, and how many nodes of the latter each rule brought."""
-
-    before: PricedGraph
-    after: PricedGraph
-    used: Mapping[str, int]
-    outcome: Outcome | None = None  #: of timing whole graphs; None if that was not asked for, or interrupted
-    notes: tuple[str, ...] = ()
-    interrupted: bool = False
-    extractions: tuple[Extraction, ...] = ()  #: that were timed
+    from tensat_dl.run.result import Result
+    from tensat_dl.why.steps import Explanation
 
 
 def optimize(
@@ -90,6 +63,8 @@ def optimize(
     result, egraphs = _optimized(
         graph, ops, rules, options, setup, progress, parse_seconds, explained, earlier
     )
+    from tensat_dl.run.refused import rounded_apart
+
     if options.reassociate and (apart := rounded_apart(result)):
         keeping = replace(options, reassociate=False)
         result, egraphs = _optimized(
@@ -98,6 +73,9 @@ def optimize(
         note = f"{apart}: rules that change how results are rounded were left out"
         result = replace(result, notes=(*result.notes, note))
     if other is not None:
+        from tensat_dl.fuse.fuse import extended
+        from tensat_dl.run.named_sizes import settled
+
         model = replace(setup.model, table=extended(ops, result.declared))
         result = settled(result, other, model, progress)
     return result, egraphs
@@ -116,70 +94,25 @@ def _optimized(
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The answer at the given sizes, and the e-graphs of the rounds that led to it."""
     given = tuple(rules)
-    rules, false = relied_on(rules, ops, options, progress)
-    if options.search != "saturation":
-        from tensat_dl.run.sequential import Task, optimize_graph_by_graph
+    false: tuple[str, ...] = ()
+    if options.trust == "proved" or not options.reassociate:
+        from tensat_dl.run.checked import relied_on
 
-        asked = Task(graph, ops, given, rules, false, options, setup)
-        return optimize_graph_by_graph(asked, progress, parse_seconds, explained)
-    with ahead(graph, ops, options.seed) if options.verify else nullcontext() as begun:
-        told = None if begun is None else begun.answered
-        if begun is not None and setup.machine is not None:
-            # Whatever runs beside measurements would be measured, too.
-            setup, told = replace(setup, machine=Alone(setup.machine, begun.wait)), None
-        known = earlier.recalled(options, setup, progress) if earlier is not None else None
-        if known is None:
-            with core_taken():
-                found, extractions = search(graph, rules, setup, progress, explained, told), None
-        else:
-            found, extractions = known
-        exploration, egraph = found.last.exploration, found.last.egraph
-        iterations = found.iterations
-        answer = _answer(graph, found, extractions, setup, progress)
-        if earlier is not None and known is None:
-            earlier.keep(options, found, answer.extractions)
-        table = found.search.model.table
-        checked = (
-            verified(graph, answer.after.graph, rules, ops, table, iterations, options, progress, begun)
-            if options.verify
-            else Checked()
-        )
-    steps = None
-    if explained:
-        way = _steps(graph, answer.after.graph, rules, found, options.seed, progress)
-        steps = replace(way, name=graph.name, device=options.target)
-    bound = reason_to_stop(iterations, exploration.stop, rules, options.k_multi)
-    result = Result(
-        options=options,
-        before=answer.before,
-        after=answer.after,
-        stop=exploration.stop,
-        iterations=iterations,
-        nodes=egraph.num_nodes,
-        classes=egraph.num_classes,
-        extraction=found.last.extraction,
-        equivalence=checked.equivalence,
-        times=Times.of({**progress.seconds(), "parse": parse_seconds}),
-        notes=(
-            *false,
-            *([SEARCHED] if known else []),
-            *([bound] if bound else []),
-            *dict.fromkeys(note for r in found.rounds for note in r.exploration.notes),
-            *answer.notes,
-            *notes_on(graph, answer.after.graph, ops, table, answer.used, checked),
-        ),
-        rules=given,
-        rules_used=tuple(answer.used.items()),
-        interrupted=answer.interrupted or checked.incomplete or (steps is not None and steps.interrupted),
-        exact=checked.exact,
-        verdicts=checked.verdicts,
-        groups=exploration.groups,
-        measured=answer.outcome,
-        declared=found.search.declared,
-        steps=steps,
-        rounds=Rounds(found.stops, found.gained, found.ended, found.tried, found.last.whole),
-    )
-    return result, tuple(r.egraph for r in found.rounds)
+        rules, false = relied_on(rules, ops, options, progress)
+    task = Task(graph, ops, given, rules, false, options, setup)
+    if options.search != "saturation":
+        from tensat_dl.run.sequential import optimize_graph_by_graph
+
+        return optimize_graph_by_graph(task, progress, parse_seconds, explained)
+    known = earlier.recalled(options, setup, progress) if earlier is not None else None
+    with nullcontext(known) if known is not None else beginning(graph, rules, setup, progress) as begun:
+        # What comes next is imported while the worker explores, and the input is run.
+        from tensat_dl.verify.ahead import ahead
+
+        with ahead(graph, ops, options.seed) if options.verify else nullcontext() as checking:
+            from tensat_dl.run.finish import finished
+
+            return finished(task, begun, checking, progress, parse_seconds, explained, earlier)
 
 
 def explain(
@@ -193,6 +126,10 @@ def explain(
     sizes: tuple[Resized | None, ...] = (),
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
+    from tensat_dl.run.checked import relied_on
+    from tensat_dl.run.rounds import search_again
+    from tensat_dl.why.steps import Explanation, NoWay
+
     progress = progress or Progress()
     rules, _ = relied_on(rules, ops, options, progress)
     setup = Setup.of(options, graph, rules, ops, unfit=unfit, sizes=sizes)
@@ -209,78 +146,3 @@ def explain(
     except NoWay as e:
         found = Explanation((), e.message)
     return replace(found, name=graph.name, device=options.target)
-
-
-def _answer(
-    graph: Graph,
-    found: Searched,
-    extractions: tuple[Extraction, ...] | None,
-    setup: Setup,
-    progress: Progress,
-) -> Answer:
-    """The answer that a search found for ``graph``. It is never costlier than the input. The ``extractions`` that may
-    be the fastest are looked for, unless they are known."""
-    model, machine = found.search.model, setup.machine
-    progress.phase("extract")
-    before, after = model.price_graph(graph), model.price_graph(found.answer.graph)
-    used = rules_used(found.answer.origins)
-    notes: list[str] = []
-    outcome = None
-    if machine is not None:
-        if estimated := len(model.unknown_of([found.answer.graph])):
-            operators = f"{estimated:,} different operators" if estimated > 1 else "an operator"
-            notes.append(f"the cheapest graph has {operators} whose costs are estimates")
-        after, used = before, {}
-        with suppress(KeyboardInterrupt):
-            if not found.interrupted:
-                if extractions is None:
-                    limits, solved = setup.extract_limits, found.search.solved
-                    extractions = tuple(candidates(found.last, setup.method, limits, solved))
-                outcome, after, used = _fastest(graph, found, extractions, machine, progress)
-        if outcome is None or outcome.reason:
-            why = "interrupted before candidates were timed" if outcome is None else outcome.reason
-            notes.append(f"{why}: the input is the answer")
-        if outcome is not None and outcome.best is None and outcome.candidates:
-            notes += [f"the cheapest candidate: {c.reason}" for c in outcome.candidates[:1] if c.reason]
-    elif not found.gained:
-        notes.append("no graph was found that is cheaper than the input")
-    untimed = machine is not None and outcome is None
-    if found.interrupted and not untimed:  # else the input is the answer
-        notes.append("interrupted: the cheapest graph extracted until then is used")
-    return Answer(before, after, used, outcome, tuple(notes), untimed or found.interrupted, extractions or ())
-
-
-def _fastest(
-    graph: Graph, found: Searched, extractions: tuple[Extraction, ...], machine: Machine, progress: Progress
-) -> tuple[Outcome, PricedGraph, dict[str, int]]:
-    """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it."""
-    model = found.search.model
-    before = model.price_graph(graph)
-    entrants: list[tuple[PricedGraph, dict[str, int]]] = []
-    seen = {(graph.nodes, graph.outputs)}
-    for extraction in extractions:
-        other, origins = found.last.rebuilt(extraction)
-        if (other.nodes, other.outputs) not in seen:
-            seen.add((other.nodes, other.outputs))
-            entrants.append((model.price_graph(other), rules_used(origins)))
-    if machine.rewrites:
-        entrants.append((model.price_graph(replace(graph)), {}))
-    progress.phase("measure")
-    outcome = machine.contest(before, [c for c, _ in entrants], progress.measuring)
-    return (outcome, before, {}) if outcome.winner is None else (outcome, *entrants[outcome.winner])
-
-
-def _steps(
-    before: Graph, after: Graph, rules: Sequence[RewriteRule], found: Searched, seed: int, progress: Progress
-) -> Explanation:
-    """The steps by which the rules lead from a graph to the optimized one."""
-    model = found.search.model
-    try:
-        if not missing(after, before):
-            return Explanation(())
-        last = found.search.known(after, ("",) * len(after.nodes)).apart
-        return steps_along(legs(found.rounds, last), rules, model, progress, seed)
-    except NoWay as e:
-        return Explanation((), e.message)
-    except KeyboardInterrupt:
-        return Explanation((), INTERRUPTED, True)

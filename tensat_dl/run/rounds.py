@@ -7,8 +7,7 @@ search the answer again would repeat these last rounds.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -17,11 +16,11 @@ from tensat_dl.core.progress import Progress
 from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
 from tensat_dl.engine.exploration import Exploration, History, Iteration, Stop
-from tensat_dl.engine.explore import ExplorationError, Exploring, exploring
+from tensat_dl.engine.explore import ExplorationError
 from tensat_dl.extract.extraction import TOLERANCE
-from tensat_dl.rewrite.reachable import reachable
-from tensat_dl.run.search import Answered, EqualGraph, Found, Reached, Round, Search, Setup
-from tensat_dl.run.stages import Stage, Stages
+from tensat_dl.run.beginning import Beginning, EqualGraph, Setup, beginning
+from tensat_dl.run.search import Answered, Found, Reached, Round, Search
+from tensat_dl.run.stages import Stage
 from tensat_dl.why.steps import INTERRUPTED, Explained, Explanation, NoWay, missing
 
 #: At these limits the search ends. At the others an exploration ends, and its answer begins the next round.
@@ -76,22 +75,21 @@ class Searched:
 
 
 def search(
-    graph: Graph,
-    rules: Sequence[RewriteRule],
+    begun: Beginning,
     setup: Setup,
     progress: Progress,
     past: bool = False,
     answered: Answered | None = None,
 ) -> Searched:
-    """The cheapest graph that rounds from a graph on lead to; with what led to it, if its ``past`` is asked for.
+    """The cheapest graph that rounds from a graph on lead to; with what led to it, if its ``past`` is asked for. Its
+    worker is gone then.
 
     Ctrl-C ends the phase that is running, and the best answer until then is returned. Whoever is to know of answers
     on the way is told (``answered``).
     """
-    state = Search(setup, progress, answered=answered)
-    start, rules = _start(graph, rules, state)
-    with _rounds(start, rules, state, past) as rounds:
-        way = rounds.answer(Way(start))
+    rounds = _Rounds(begun, Search(setup, progress, answered=answered), past)
+    way = rounds.answer(Way(begun.start))
+    begun.worker.end()
     assert rounds.first is not None
     return Searched(
         way.known,
@@ -106,40 +104,18 @@ def search(
 
 def one_round(graph: Graph, rules: Sequence[RewriteRule], setup: Setup, progress: Progress) -> Found:
     """The answer of a single round with all settings, for comparisons of settings."""
-    state = Search(setup, progress, single=True)
-    start, rules = _start(graph, rules, state)
-    with _rounds(start, rules, state, past=False) as rounds:
-        return Round(rounds.search, rounds.worker, rounds.stages.whole, start, (start,)).run()
-
-
-@contextmanager
-def _rounds(start: EqualGraph, rules: Sequence[RewriteRule], search: Search, past: bool) -> Iterator[_Rounds]:
-    """The rounds from a start; their worker is gone when the context ends."""
-    setup, model, count = search.setup, search.model, search.progress.exploring
-    with exploring(start.apart, model.table, rules, setup.limits, count, model.estimate) as worker:
-        yield _Rounds(worker, search, Stages(rules, setup.limits, setup.fusing), past)
-
-
-def _start(
-    graph: Graph, rules: Sequence[RewriteRule], search: Search
-) -> tuple[EqualGraph, Sequence[RewriteRule]]:
-    """The input and the rules of a search. With fusion, the operators that an earlier run fused are taken apart, and
-    fusion, not rules, finds them again. Of the others, those are left out that can never match: stages that differ
-    in them alone are the same. Group rules stay, as part of the node limit is kept for them."""
-    start = search.known(graph, ("",) * len(graph.nodes))
-    theirs = {f"{way}-{op}" for op in search.fused(graph) for way in ("fuse", "unfuse")}
-    allowed = [r for r in rules if r.name not in theirs]
-    needed = {r.name for r in reachable(allowed, {n.op for n in start.apart.nodes})}
-    return start, [r for r in allowed if r.kind == "group" or r.name in needed]
+    with beginning(graph, rules, setup, progress, single=True) as begun:
+        state = Search(setup, progress, single=True)
+        return Round(state, begun.worker, begun.stages.whole, begun.start, (begun.start,)).run()
 
 
 class _Rounds:
     """The rounds of a search."""
 
-    def __init__(self, worker: Exploring, search: Search, stages: Stages, past: bool) -> None:
-        self.worker = worker
+    def __init__(self, begun: Beginning, search: Search, past: bool) -> None:
+        self.worker = begun.worker
         self.search = search
-        self.stages = stages
+        self.stages = begun.stages
         self.past = past
         self.stops: list[Stop] = []
         self.ended = ""
@@ -318,13 +294,14 @@ def search_again(
     graph as was found. Raises `NoWay` if the two cannot be compared at all.
     """
     state = Search(setup, progress)
-    start, rules = _start(before, rules, state)
-    state.goal = after = aligned(state.known(after, ("",) * len(after.nodes)).apart, start.apart)
-    if not missing(after, start.apart):
+    apart = [state.known(graph, ("",) * len(graph.nodes)).apart for graph in (before, after)]
+    state.goal = after = aligned(apart[1], apart[0])
+    if not missing(after, apart[0]):
         return Explanation(())
-    way, interrupted = Way(start), False
-    with _rounds(start, rules, state, past=True) as rounds:
-        worker = rounds.worker
+    interrupted = False
+    with beginning(before, rules, setup, progress) as begun:
+        rounds = _Rounds(begun, state, past=True)
+        way, worker = Way(begun.start), begun.worker
         try:
             rounds.answer(way)
             assert rounds.first is not None

@@ -8,37 +8,31 @@ gains nothing from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tensat_dl.core.egraph import CONTIGUOUS, COPY, BoolArray, EGraph, NodeKey, find, located
+from tensat_dl.core.egraph import CONTIGUOUS, COPY, EGraph, find, located
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
-from tensat_dl.core.rule import RewriteRule
 from tensat_dl.cost import CostModel
-from tensat_dl.engine.exploration import Exploration, History, Limits
+from tensat_dl.engine.exploration import Exploration, History
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract, next_best
 from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.exact import Solved
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse, fused_operators, taken_apart
+from tensat_dl.fuse.fuse import fuse, taken_apart
 from tensat_dl.lang.declare import Declared
-from tensat_dl.measure.machine import Machine
 from tensat_dl.ops.table import OpTable
+from tensat_dl.run.beginning import EqualGraph, Setup
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.needed import measure_needed, untried
-from tensat_dl.run.options import Options
 from tensat_dl.run.overflow import without_overflows
 from tensat_dl.run.stages import Stage
-from tensat_dl.sizes.resized import Resized
 
-#: Tells which e-nodes [N] of what was explored from a graph can be no part of an answer, for reasons that no price
-#: knows.
-Unfit = Callable[[EGraph, Graph], BoolArray]
 #: A graph, and the rule that first built each of its nodes.
 Rebuilt = tuple[Graph, tuple[str, ...]]
 #: Is told of answers while the search goes on, each with the operators that it has.
@@ -56,77 +50,6 @@ ONE_SHARE = 0.5
 OTHER_WORK = 1_000_000.0
 #: Work units of extraction for what is to be measured.
 NEEDED_WORK = 100_000.0
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The setup of a search: limits of growth, the method of extraction, and the cost model.
-
-    With a ``machine`` at hand, operators are measured on it before they are priced, and the exact method looks for
-    runners-up as well. With ``fusing``, chains of elementwise operators are e-nodes, too. E-nodes that are ``unfit``
-    are left out.
-    """
-
-    model: CostModel
-    limits: Limits = field(default_factory=Limits)
-    method: str = "exact"
-    extract_limits: ExtractLimits = field(default_factory=ExtractLimits)
-    machine: Machine | None = None
-    fusing: bool = False
-    unfit: Unfit | None = None
-
-    @classmethod
-    def of(
-        cls,
-        options: Options,
-        graph: Graph,
-        rules: Iterable[RewriteRule],
-        ops: OpTable,
-        machine: Machine | None = None,
-        unfit: Unfit | None = None,
-        sizes: tuple[Resized | None, ...] = (),
-    ) -> Setup:
-        """The setup of a search for other graphs than this one by these rules; costs are means over ``sizes`` of open
-        dimensions. Raises `UnknownDeviceError`, `ProfileError`."""
-        model = replace(CostModel.of(ops, options.target, options.threads), sizes=sizes)
-        limits = options.limits(graph, rules)
-        return cls(model, limits, options.extract, options.extract_limits, machine, options.fuse, unfit)
-
-
-@dataclass(frozen=True, slots=True)
-class EqualGraph:
-    """A graph that computes the same as the input: the input itself, or the answer of a round.
-
-    ``apart`` is what rules see: the graph without fused operators. ``at`` has its node for each node of the graph,
-    and ``origins`` the rule that first built the node, "" for the input's nodes and for fused ones.
-    """
-
-    graph: Graph
-    apart: Graph
-    at: Sequence[int]
-    origins: tuple[str, ...]
-
-    @property
-    def origins_apart(self) -> list[str]:
-        """The rule that first built each node of ``apart``."""
-        found = [""] * len(self.apart.nodes)
-        for i, rule in zip(self.at, self.origins, strict=True):
-            found[i] = found[i] or rule
-        return found
-
-    def fused(self, egraph: EGraph) -> list[tuple[int, NodeKey]]:
-        """Its fused operators as e-nodes of an e-graph, each with its e-class, if that has what they are made of."""
-        if self.apart is self.graph:
-            return []
-        classes = find(self.apart, egraph)
-        found: list[tuple[int, NodeKey]] = []
-        for node, k in zip(self.graph.nodes, self.at, strict=True):
-            if node.op == self.apart.nodes[k].op or (c := classes[k]) is None:
-                continue
-            leaves = tuple(d for j in node.inputs if (d := classes[self.at[j]]) is not None)
-            if len(leaves) == len(node.inputs):
-                found.append((c, (node.op, node.attrs, leaves)))
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +118,6 @@ class Search:
             self._least = found.extraction.cost
             self._answered(found.rebuilt(found.extraction)[0], self.model.table)
 
-    def fused(self, graph: Graph) -> frozenset[str]:
-        """The operators of a graph that fusion finds again: those that it declared, in this run or in an earlier
-        one."""
-        return fused_operators(graph, self.model.table) if self.setup.fusing else frozenset()
-
     @property
     def limits_of_one(self) -> ExtractLimits:
         """The limits of an extraction that others follow: a share of what is left, and no more work than one has
@@ -251,7 +169,8 @@ class Search:
 
     def known(self, graph: Graph, origins: tuple[str, ...]) -> EqualGraph:
         """A graph that computes the same as the input, given the rules that built its nodes."""
-        return EqualGraph(graph, *taken_apart(graph, self.model.table, self.fused(graph)), origins)
+        ops = self.model.table
+        return EqualGraph(graph, *taken_apart(graph, ops, self.setup.fused(graph, ops)), origins)
 
 
 class Round:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tensat_dl.baselines.backtracking import Backtracking
@@ -22,28 +22,13 @@ from tensat_dl.engine.exploration import Iteration, RuleStats
 from tensat_dl.extract.extraction import Extraction
 from tensat_dl.extract.rebuild import rules_used
 from tensat_dl.measure.machine import Outcome
-from tensat_dl.ops.table import OpTable
+from tensat_dl.run.beginning import Setup, Task, Unfit
 from tensat_dl.run.checked import Checked, notes_on, verified
 from tensat_dl.run.options import Options
 from tensat_dl.run.result import Result, Rounds, Times
 from tensat_dl.run.rounds import aligned
-from tensat_dl.run.search import Setup, Unfit
 from tensat_dl.why.steps import INTERRUPTED, Explanation, missing
 from tensat_dl.why.way import evaluated
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is to be optimized: a graph, the rules that it was ``given`` and those that are used, and notes on
-    others."""
-
-    graph: Graph
-    ops: OpTable
-    given: tuple[RewriteRule, ...]
-    rules: Sequence[RewriteRule]
-    notes: tuple[str, ...]
-    options: Options
-    setup: Setup
 
 
 def optimize_graph_by_graph(

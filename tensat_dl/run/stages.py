@@ -58,6 +58,14 @@ class Stages:
         found.append(self._stage(stage.rules & self._base, stage.k_multi, stage.fusing))
         return tuple(s for s in dict.fromkeys(found) if s != stage and s.rules - self._always)
 
+    @property
+    def first(self) -> Stage:
+        """The stage that a search begins with: none is below."""
+        stage = self.whole
+        while below := self.below(stage):
+            stage = below[0]
+        return stage
+
     def _stage(self, rules: Iterable[str], k_multi: int | None, fusing: bool) -> Stage:
         """The stage, in the one way in which it is written."""
         names = frozenset(rules)

@@ -41,7 +41,10 @@ def kinds(option: Field[Any]) -> set[str]:
 def refused(error: type[Exception], option: str, value: Any) -> str:
     """The message about a value."""
     model = tensat_dl.load(text=TEXT)
-    with patch("tensat_dl.run.pipeline.search", side_effect=AssertionError), pytest.raises(error) as raised:
+    with (
+        patch("tensat_dl.run.pipeline.beginning", side_effect=AssertionError),
+        pytest.raises(error) as raised,
+    ):
         tensat_dl.optimize(model, **{"search": searches_with(option)[0], option: value})
     return str(raised.value)
 

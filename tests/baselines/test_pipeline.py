@@ -14,8 +14,8 @@ from tensat_dl.baselines.graphs import Current
 from tensat_dl.core.egraph import BoolArray, EGraph
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.options import Options
-from tensat_dl.run.search import Setup
 from tensat_dl.run.sequential import walked
 from tests.cli.running import Done, invoke
 

@@ -21,9 +21,9 @@ from tensat_dl.engine.subsets import FEW
 from tensat_dl.extract.api import extract
 from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.feedback import feedback
 from tensat_dl.run.rounds import one_round
-from tensat_dl.run.search import Setup
 from tests.explore.graphs import graph_of, library, pack, rules_named
 
 pytestmark = pytest.mark.sampled(3)

@@ -24,8 +24,9 @@ from tensat_dl.engine.merging import REFINED
 from tensat_dl.engine.subsets import Merge, Merges, Price, Prices, Refinement, savings
 from tensat_dl.engine.targets import Target
 from tensat_dl.rewrite.groups import Group, Member
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.rounds import one_round
-from tensat_dl.run.search import Found, Setup
+from tensat_dl.run.search import Found
 from tests.explore.graphs import graph_of, library, pack, program_of, rules_named
 
 pytestmark = pytest.mark.sampled(3)

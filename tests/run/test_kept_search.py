@@ -18,11 +18,11 @@ from onnx import helper
 
 import tensat_dl
 from tensat_dl.measure.cpu import Cpu
-from tensat_dl.run import pipeline
+from tensat_dl.run import finish
+from tensat_dl.run.finish import SEARCHED
 from tensat_dl.run.machines import aimed
 from tensat_dl.run.of_model import optimize_model
 from tensat_dl.run.options import Options
-from tensat_dl.run.pipeline import SEARCHED
 from tensat_dl.run.result import Result
 from tests.measure.quick import quick
 from tests.onnx_files.models import model, random, saved, value
@@ -42,13 +42,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     weights = [random(name, 16, 16) for name in "uv"]
     path = saved(tmp_path, model(nodes, [value("x", 8, 16)], [value("y", 8, 16)], weights))
     searches: list[bool] = []
-    first = pipeline.search
+    first = finish.search
 
     def search(*arguments: Any) -> Any:
         searches.append(True)
         return first(*arguments)
 
-    monkeypatch.setattr(pipeline, "search", search)
+    monkeypatch.setattr(finish, "search", search)
 
     def found(
         explained: bool = False, rules: Any = None, loaded: Any = None, **options: Any
@@ -164,13 +164,13 @@ def test_a_search_whose_measurements_were_cut_short_is_not_kept(
 
 
 def test_a_search_that_was_interrupted_is_not_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = pipeline.search
+    made = finish.search
 
     def interrupted(*arguments: Any) -> Any:
         return replace(made(*arguments), ended="Ctrl-C ended the search")
 
     with monkeypatch.context() as here:
-        here.setattr(pipeline, "search", interrupted)
+        here.setattr(finish, "search", interrupted)
         assert run()[0].interrupted
     assert run()[1]
 

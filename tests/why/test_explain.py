@@ -16,8 +16,8 @@ from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.explore import exploring
 from tensat_dl.fuse.fuse import extended, unfused
 from tensat_dl.ops.semantics import semantics_of
+from tensat_dl.run.beginning import Setup
 from tensat_dl.run.rounds import search_again
-from tensat_dl.run.search import Setup
 from tensat_dl.verify.equivalence import compare
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.why import shorten, way
