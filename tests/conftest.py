@@ -27,3 +27,13 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     own = {"XDG_CACHE_HOME": str(folder / "cache"), "TENSAT_DL_PROFILES": str(folder / "profiles")}
     with patch.dict(os.environ, own):
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """A command that runs in this process ignores Ctrl-C once all is done: later tests, and the processes that they
+    start, do not."""
+    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in known.items():
+        signal.signal(number, handler)

@@ -82,8 +82,10 @@ def _find(
     where: Where | None,
 ) -> None:
     """Adds the verdicts on rules as they come, by the positions of the rules."""
-    solver = prover() if proofs else ""
     found |= {} if again else kept_verdicts(rules, ops, seed=seed)
+    if len(found) == len(rules):
+        return
+    solver = prover() if proofs else ""
     keys = {i: key(rule, ops, seed, solver) for i, rule in enumerate(rules) if i not in found}
     if not again and not solver:
         found |= {i: known for i, name in keys.items() if (known := _load(name)) is not None}
