@@ -26,7 +26,8 @@ MAX_COMPARISONS = 50
 #: Above this many e-classes, sets of e-classes as bits would take gigabytes: such a problem is solved in pieces only.
 LARGEST = 60_000
 
-#: With this many e-nodes a round must leave less than this share of them for another one to follow.
+#: A round must leave less than such a share of the e-nodes for another one to follow; with this many e-nodes, less.
+_GAIN = 0.99
 _LARGE = 3000
 _LEAST_GAIN = 0.9
 
@@ -83,7 +84,7 @@ def reduce_contracted(problem: Problem, upper: float, preferred: frozenset[int])
         smaller = prune(problem, kept)
         if smaller is None or base >= cutoff:
             return None
-        enough = 1.0 if smaller.num_nodes < _LARGE else _LEAST_GAIN
+        enough = _GAIN if smaller.num_nodes < _LARGE else _LEAST_GAIN
         if smaller.num_nodes >= enough * problem.num_nodes:
             classes = frozenset(c for c in smaller.nodes if forced >> marks.bit[c] & 1)
             contracted = contract(smaller, classes)
