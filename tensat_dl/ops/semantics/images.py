@@ -15,8 +15,8 @@ from tensat_dl.ops.semantics.elementwise import ACTIVATIONS, quotient
 from tensat_dl.ops.semantics.reductions import Product, product
 
 #: A convolution gathers the windows of a block of output rows at a time, in about this many bytes: the second
-#: layer of VGG at 224 x 224 would take 230 MB at once, and a smaller block is no slower.
-BLOCK_BYTES = 1 << 24
+#: layer of VGG at 224 x 224 would take 230 MB at once. A product reads so many from a cache.
+BLOCK_BYTES = 1 << 23
 #: And one of a channel for each group adds up about this many bytes at a time.
 CACHED_BYTES = 1 << 18
 
