@@ -160,9 +160,13 @@ class Child:
         many seconds."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
+        self.dismiss()
+        return self.process.wait()
+
+    def dismiss(self) -> None:
+        """Ends the child and its own children without waiting until the system has their memory."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        return self.process.wait()
 
 
 #: Children that wait for arguments, by their function.

@@ -147,9 +147,9 @@ class Exploring:
             )
         return self._exploration(last, notes)
 
-    def end(self) -> None:
-        """Ends the worker, if nothing is to be explored any more."""
-        self._worker.end()
+    def dismiss(self) -> None:
+        """Ends the worker: nothing is to be explored any more."""
+        self._worker.dismiss()
 
     def goes_on(self, start: Start) -> bool:
         """Whether this start would go on from the e-graph that there is."""

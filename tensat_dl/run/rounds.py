@@ -89,7 +89,7 @@ def search(
     """
     rounds = _Rounds(begun, Search(setup, progress, answered=answered), past)
     way = rounds.answer(Way(begun.start))
-    begun.worker.end()
+    begun.worker.dismiss()
     assert rounds.first is not None
     return Searched(
         way.known,
