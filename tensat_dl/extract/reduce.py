@@ -26,10 +26,11 @@ MAX_COMPARISONS = 50
 #: Above this many e-classes, sets of e-classes as bits would take gigabytes: such a problem is solved in pieces only.
 LARGEST = 60_000
 
-#: A round must leave less than such a share of the e-nodes for another one to follow; with this many e-nodes, less.
+#: Another round follows one that leaves less than this share of the e-nodes, or less than the second share if they are
+#: at least so many.
 _GAIN = 0.99
-_LARGE = 3000
 _LEAST_GAIN = 0.9
+_LARGE = 3000
 
 #: Where reduced costs leave more than this share of the e-nodes, reducing again takes more time than it saves.
 _KEPT = 0.95
