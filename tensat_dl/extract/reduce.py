@@ -26,8 +26,8 @@ MAX_COMPARISONS = 50
 #: Above this many e-classes, sets of e-classes as bits would take gigabytes: such a problem is solved in pieces only.
 LARGEST = 60_000
 
-#: Another round follows one that leaves less than this share of the e-nodes, or less than the second share if they are
-#: at least so many.
+#: Another round follows one that leaves less than this share of the e-nodes; less than the second share where there
+#: are at least so many.
 _GAIN = 0.99
 _LEAST_GAIN = 0.9
 _LARGE = 3000

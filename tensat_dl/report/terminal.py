@@ -111,7 +111,11 @@ class LiveProgress(Told):
 
     def __enter__(self) -> Self:
         if self._display is not None:
-            self._display.start()
+            try:
+                self._display.start()
+            except BaseException:  # Ctrl-C, after it has hidden the cursor
+                self._display.console.show_cursor()
+                raise
         return self
 
     def __exit__(

@@ -39,6 +39,15 @@ class _Run:
     held: dict[int, tuple[Value, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run that has begun; None as its graph if none has. It ends where ``stop`` is set."""
+
+    graph: Graph | None
+    run: Future[_Run]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
 class _Answers:
     """Runs the latest answer, on the values of the first graph. It goes on from what the run of the answer before it
     held then, so it takes no more memory than by itself."""
@@ -47,27 +56,32 @@ class _Answers:
         self._first = first
         self._ended = ended
         self._numbers: dict[Hashable, int] = {}
-        self._stop = threading.Event()
-        self._graph: Graph | None = None
-        self.latest: Future[_Run] = Future()
-        self.latest.set_result(_Run())
+        self._latest = _Begun(None, Future())
+        self._latest.run.set_result(_Run())
+
+    @property
+    def latest(self) -> Future[_Run]:
+        return self._latest.run
 
     def begin(self, graph: Graph, ops: OpTable) -> Future[_Run]:
         """Begins a run, which ends the one before, unless that is of the same graph and has not failed."""
-        if graph == self._graph and not (self.latest.done() and self.latest.result().outputs is None):
-            return self.latest
-        self._graph = graph
-        self._stop.set()
-        before, stop = self.latest, threading.Event()
-        self.latest, self._stop = beside(lambda: self._run(graph, ops, before.result(), stop)), stop
-        return self.latest
+        before = self._latest
+        if graph == before.graph and not (before.run.done() and before.run.result().outputs is None):
+            return before.run
+        before.stop.set()
+        numbers, stop = value_numbers(graph, self._numbers), threading.Event()
+        run = beside(lambda: self._run(graph, numbers, ops, before.run.result(), stop))
+        # Ctrl-C may come before this, and then the run is nobody's: a graph and its run are kept in one step.
+        self._latest = _Begun(graph, run, stop)
+        return run
 
-    def _run(self, graph: Graph, ops: OpTable, before: _Run, stop: threading.Event) -> _Run:
+    def _run(
+        self, graph: Graph, numbers: Sequence[int], ops: OpTable, before: _Run, stop: threading.Event
+    ) -> _Run:
         def watch(_: Value) -> None:
             if stop.is_set() or self._ended.is_set():
                 raise _Stopped
 
-        numbers = value_numbers(graph, self._numbers)
         computed = {i: before.held[n] for i, n in enumerate(numbers) if n in before.held}
         before.held.clear()
         outputs = None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensat_dl.verify.ahead
 from tensat_dl.core.graph import Graph, value_numbers
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.verify.ahead import ahead
@@ -98,6 +99,32 @@ def test_an_answer_that_is_asked_for_again_is_run_once(monkeypatch: pytest.Monke
             begun.answered(graph, OPS)
             assert begun.outputs(graph, OPS) is not None
     assert begun_with == [first, second]
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_an_interrupted_beginning_is_of_no_graph(started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes before or after the thread of a run has started. What is asked for next is what it is of."""
+    graph = graph_of(TEXT + "tanh((x + y) * x)")
+    right, wrong = graph_of(TEXT + "tanh(x * x + y * x)"), graph_of(TEXT + "tanh(x - y)")
+    begin = tensat_dl.verify.ahead.beside
+
+    def interrupted(make: Any) -> Any:
+        if started:
+            begin(make)
+        raise KeyboardInterrupt
+
+    with ahead(graph, OPS, 0) as begun:
+        assert begun is not None
+        known = begun.expected()
+        assert begun.outputs(right, OPS) is not None
+        with monkeypatch.context() as here:
+            here.setattr("tensat_dl.verify.ahead.beside", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                begun.answered(wrong, OPS)
+        for after, status in ((wrong, "different"), (right, "equivalent")):
+            found = begun.outputs(after, OPS)
+            assert found is not None
+            assert compare(graph, after, semantics_of(OPS), known=known, found=found).status == status
 
 
 def test_an_answer_that_fails_does_not_hold_up_the_next() -> None:
