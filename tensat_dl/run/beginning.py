@@ -73,6 +73,10 @@ class Setup:
         one."""
         return fused_operators(graph, ops) if self.fusing else frozenset()
 
+    def known(self, graph: Graph, ops: OpTable, origins: tuple[str, ...]) -> EqualGraph:
+        """A graph that computes the same as the input, given the rules that built its nodes."""
+        return EqualGraph(graph, *taken_apart(graph, ops, self.fused(graph, ops)), origins)
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -145,9 +149,8 @@ def beginning(
     """
     progress.phase("explore")
     table, limits = setup.model.table, setup.limits
-    fused = setup.fused(graph, table)
-    start = EqualGraph(graph, *taken_apart(graph, table, fused), ("",) * len(graph.nodes))
-    theirs = {f"{way}-{op}" for op in fused for way in ("fuse", "unfuse")}
+    start = setup.known(graph, table, ("",) * len(graph.nodes))
+    theirs = {f"{way}-{op}" for op in setup.fused(graph, table) for way in ("fuse", "unfuse")}
     allowed = [r for r in rules if r.name not in theirs]
     needed = {r.name for r in reachable(allowed, {n.op for n in start.apart.nodes})}
     allowed = [r for r in allowed if r.kind == "group" or r.name in needed]

@@ -53,11 +53,9 @@ class Checked:
 def relied_on(
     rules: Sequence[RewriteRule], ops: OpTable, options: Options, progress: Progress
 ) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
-    """The rules that a run may use: those that keep roundings, and those that are proved, if it must; and notes about
-    false rules, which are left out."""
+    """The rules that a run may use that does not use any: those that keep roundings, and those that are proved, if it
+    must; and notes about false rules, which are left out."""
     proved = options.trust == "proved"
-    if options.reassociate and not proved:
-        return tuple(rules), ()
     progress.phase("verify")
     verdicts = verify_rules(rules, ops, proofs=proved, progress=progress.checking)
     used = tuple(

@@ -26,10 +26,7 @@ from tensat_dl.verify.ahead import Ahead
 from tensat_dl.why.steps import INTERRUPTED, Explanation, NoWay, missing
 
 if TYPE_CHECKING:
-    from tensat_dl.run.kept_search import KeptSearches
-
-#: What an earlier run found, and its candidates.
-Recalled = tuple[Searched, tuple[Extraction, ...]]
+    from tensat_dl.run.kept_search import KeptSearches, Recalled
 
 #: Said of an answer whose search was not made again.
 SEARCHED = "the search is that of an earlier run with the same costs"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tensat_dl.measure.cpu import Cpu
     from tensat_dl.onnx.importer import Imported
 
+#: What an earlier run found, and its candidates.
+Recalled = tuple[Searched, tuple[Extraction, ...]]
 #: So many searches are kept. One of a model with some hundred operators takes a megabyte.
 MOST = 64
 #: Other reasons for the end of an exploration depend on the machine's load, or on somebody's patience.
@@ -65,9 +67,7 @@ class KeptSearches:
 
         return cls(question(imported, threads=options.threads), machine) if isinstance(machine, Cpu) else None
 
-    def recalled(
-        self, options: Options, setup: Setup, progress: Progress
-    ) -> tuple[Searched, tuple[Extraction, ...]] | None:
+    def recalled(self, options: Options, setup: Setup, progress: Progress) -> Recalled | None:
         """What an earlier run found, and its candidates; None if there is nothing, or if its costs do not hold."""
         kept = recall("searches", self._key(options))
         if not isinstance(kept, _Kept) or not kept.holds(setup.model):

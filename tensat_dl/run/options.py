@@ -214,6 +214,11 @@ class Options:
         return Limits(nodes, self.max_iters, self.k_multi, self.time_limit, memory, self.cycles)
 
     @property
+    def any_rules(self) -> bool:
+        """Whether a run may use rules whatever is known about them."""
+        return self.reassociate and self.trust != "proved"
+
+    @property
     def extract_limits(self) -> ExtractLimits:
         """When extraction stops."""
         return ExtractLimits(seconds=self.extract_time_limit)

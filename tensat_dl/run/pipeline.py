@@ -94,11 +94,7 @@ def _optimized(
 ) -> tuple[Result, tuple[EGraph, ...]]:
     """The answer at the given sizes, and the e-graphs of the rounds that led to it."""
     given = tuple(rules)
-    false: tuple[str, ...] = ()
-    if options.trust == "proved" or not options.reassociate:
-        from tensat_dl.run.checked import relied_on
-
-        rules, false = relied_on(rules, ops, options, progress)
+    rules, false = _relied_on(rules, ops, options, progress)
     task = Task(graph, ops, given, rules, false, options, setup)
     if options.search != "saturation":
         from tensat_dl.run.sequential import optimize_graph_by_graph
@@ -115,6 +111,17 @@ def _optimized(
             return finished(task, begun, checking, progress, parse_seconds, explained, earlier)
 
 
+def _relied_on(
+    rules: Sequence[RewriteRule], ops: OpTable, options: Options, progress: Progress
+) -> tuple[tuple[RewriteRule, ...], tuple[str, ...]]:
+    """The rules that a run may use, and notes about others. Most runs examine none before they use them."""
+    if options.any_rules:
+        return tuple(rules), ()
+    from tensat_dl.run.checked import relied_on
+
+    return relied_on(rules, ops, options, progress)
+
+
 def explain(
     graph: Graph,
     after: Graph,
@@ -126,12 +133,11 @@ def explain(
     sizes: tuple[Resized | None, ...] = (),
 ) -> Explanation:
     """The steps by which a run with these options found ``after``, without fused operators: it searches again."""
-    from tensat_dl.run.checked import relied_on
     from tensat_dl.run.rounds import search_again
     from tensat_dl.why.steps import Explanation, NoWay
 
     progress = progress or Progress()
-    rules, _ = relied_on(rules, ops, options, progress)
+    rules, _ = _relied_on(rules, ops, options, progress)
     setup = Setup.of(options, graph, rules, ops, unfit=unfit, sizes=sizes)
     try:
         if options.search != "saturation":

@@ -24,7 +24,7 @@ from tensat_dl.extract.budget import WORK, ExtractLimits
 from tensat_dl.extract.exact import Solved
 from tensat_dl.extract.extraction import TOLERANCE, Extraction
 from tensat_dl.extract.rebuild import rebuild
-from tensat_dl.fuse.fuse import fuse, taken_apart
+from tensat_dl.fuse.fuse import fuse
 from tensat_dl.lang.declare import Declared
 from tensat_dl.ops.table import OpTable
 from tensat_dl.run.beginning import EqualGraph, Setup
@@ -169,8 +169,7 @@ class Search:
 
     def known(self, graph: Graph, origins: tuple[str, ...]) -> EqualGraph:
         """A graph that computes the same as the input, given the rules that built its nodes."""
-        ops = self.model.table
-        return EqualGraph(graph, *taken_apart(graph, ops, self.setup.fused(graph, ops)), origins)
+        return self.setup.known(graph, self.model.table, origins)
 
 
 class Round:
