@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tensat_dl.cli.outputs import Said
     from tensat_dl.cli.reports import Reports
-    from tensat_dl.cli.written import Refusal
+    from tensat_dl.cli.written import Refusal, Rows
     from tensat_dl.run.model import Model
     from tensat_dl.run.options import Options
     from tensat_dl.run.result import Result
@@ -99,17 +99,14 @@ def _run(
             raise click.UsageError(str(e)) from None
         so_far = time.perf_counter() - started
         result, egraphs = optimize_model(opened, options, progress, explained=explained, parse_seconds=so_far)
-    from rich.console import Console
-
     from tensat_dl.cli.outputs import Said
     from tensat_dl.cli.written import refusal, write_answer
-    from tensat_dl.report.text import print_row
 
-    console = Console(file=sys.stderr if "-" in asked.outputs else sys.stdout)
     said = Said()
-    if not quiet:
+    shown = None if quiet else _shown(asked.outputs)
+    if shown is not None:
         with said.unless_gone():
-            _summarize(result, opened, verbose, console)
+            _summarize(result, opened, verbose, shown)
     # Reports say what happened whether or not the graphs agree; the graph itself is written only if they do.
     refused = refusal(result, opened, output)
     answers = [] if output is None else opened.answers(result, output)
@@ -121,12 +118,9 @@ def _run(
             break
         refused, rows = write_answer(path, of, answer)
         written += [path] if refused is None else []
-        if not quiet:
+        if shown is not None:
             with said.unless_gone():
-                for label, text in rows:
-                    print_row(label, text, console)
-                if path != "-" and refused is None:
-                    print(f"written to {Path(path)}", file=console.file)
+                _print_written(path, rows, refused, shown)
     asked.reports.write(opened.with_operators(result.declared), result, egraphs, written, refused is None)
     return _end(result, refused, quiet, said)
 
@@ -234,6 +228,13 @@ def _end(result: Result, refused: Refusal | None, quiet: bool, said: Said) -> in
     return 0
 
 
+def _shown(outputs: Sequence[str | None]) -> Console:
+    """Where the result is shown. Standard output may be the place of a file."""
+    from rich.console import Console
+
+    return Console(file=sys.stderr if "-" in outputs else sys.stdout)
+
+
 def _summarize(result: Result, opened: Model, verbose: bool, console: Console) -> None:
     from tensat_dl.report.text import print_iterations, print_row, print_summary
 
@@ -245,3 +246,12 @@ def _summarize(result: Result, opened: Model, verbose: bool, console: Console) -
         print_row("model", opened.onnx.summary(), console)
         if opened.onnx.dims:
             print_row("sizes", opened.onnx.sizes(), console)
+
+
+def _print_written(path: str, rows: Rows, refused: Refusal | None, console: Console) -> None:
+    from tensat_dl.report.text import print_row
+
+    for label, text in rows:
+        print_row(label, text, console)
+    if path != "-" and refused is None:
+        print(f"written to {Path(path)}", file=console.file)

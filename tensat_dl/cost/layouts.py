@@ -9,6 +9,9 @@ contiguous results, which serve all parts. Models have few such e-classes: most 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from itertools import compress, count
+from operator import itemgetter
 
 import numpy as np
 
@@ -16,9 +19,8 @@ from tensat_dl.core.egraph import CONTIGUOUS, COPY, EGraph, NodeKey
 from tensat_dl.cost.views import StridedView, asking, contiguous, views_of
 from tensat_dl.ops.table import OpTable
 
-#: A part of an e-class: the results for a demand, those that are no views, or the price of a view's copy. None is the
-#: whole of an e-class that is not split.
-_Part = int | str | tuple[str, int] | None
+#: A part of an e-class: the results for a demand, those that are no views, or the price of a view's copy.
+_Part = int | str | tuple[str, int]
 #: What a demand comes to for each view of an e-class: whether it pays, and the demand on its operand.
 _Meaning = tuple[tuple[bool, int], ...]
 
@@ -82,65 +84,61 @@ class _Layouts:
     # ---- the e-graph of the parts ------------------------------------------------------------------------
 
     def egraph_of_parts(self) -> EGraph:
-        egraph = self.egraph
-        keys = egraph.keys()
-        number: dict[tuple[int, _Part], int] = {}
-        whole: list[int] = []  # the number of each e-class; -1 for those that are split
-        for c in range(egraph.num_classes):
-            whole.append(-1 if c in self.parts else len(number))
-            for part in self._parts(c):
-                number[c, part] = len(number)
+        egraph, own = self.egraph, self.egraph.node_class
+        parts = {c: self._parts(c) for c in sorted(self.parts)}
+        sizes = np.ones(egraph.num_classes, np.int64)
+        sizes[list(parts)] = [len(found) for found in parts.values()]
+        split, first = sizes > 1, np.cumsum(sizes) - sizes
+        number = {(c, part): int(first[c]) + i for c, found in parts.items() for i, part in enumerate(found)}
 
         def at(c: int, demand: int) -> int:
-            found = whole[c]
-            return found if found >= 0 else number[c, self.demands[c][self._meaning(c, demand)]]
+            return number[c, self.demands[c][self._meaning(c, demand)]] if split[c] else int(first[c])
 
-        def key(n: int, demand: int) -> NodeKey:
-            op, attrs, children = keys[n]
+        def operands(n: int, demand: int) -> tuple[int, ...]:
             view = self.views.get(n)
             if view is None:
                 asks = n in self.asking
-                operands = [at(d, self._all(d) if asks else 0) for d in children]
-            else:
-                operands = [at(view.child, view.effect.asks(demand))]
-                if view.pays(demand) and view.home in self.parts:
-                    operands.append(number[view.home, (COPY, n)])
-            return op, attrs, tuple(operands)
+                return tuple([at(d, self._all(d) if asks else 0) for d in egraph.children_of(n)])
+            copy = [number[view.home, (COPY, n)]] if view.pays(demand) and split[view.home] else []
+            return at(view.child, view.effect.asks(demand)), *copy
 
-        nodes: list[tuple[int, NodeKey, float, int]] = []  # e-class, key, cost, the e-node that it is made of
+        # Most e-nodes stay as they are, but for the numbers of e-classes.
+        children = first[egraph.children]
+        users = np.repeat(np.arange(egraph.num_nodes), np.diff(egraph.offsets))[split[egraph.children]]
+        for n in dict.fromkeys(users[~split[own[users]]].tolist()):
+            demand = next(iter(self.demands.get(int(own[n]), {}).values()), 0)
+            children[egraph.offsets[n] : egraph.offsets[n + 1]] = operands(n, demand)
         cost: list[float] = egraph.cost.tolist()
+        whole = zip(first[own].tolist(), replace(egraph, children=children).keys(), cost, count(), strict=False)
+        # e-class, key, cost, the e-node that it is made of
+        nodes: list[tuple[int, NodeKey, float, int]] = [*compress(whole, (~split[own]).tolist())]
         for (c, part), i in number.items():
             if isinstance(part, tuple):
                 nodes.append((i, (COPY, (), ()), cost[part[1]], -1))
                 continue
-            demand = part if isinstance(part, int) else next(iter(self.demands.get(c, {}).values()), 0)
             for n in egraph.nodes_of(c):
-                if part is None:
-                    nodes.append((i, key(n, demand), cost[n], n))
-                elif (n in self.views) == isinstance(part, int):
-                    nodes.append((i, key(n, demand), 0.0 if n in self.views else cost[n], n))
+                if (n in self.views) == isinstance(part, int):
+                    demand, price = (part, 0.0) if isinstance(part, int) else (0, cost[n])
+                    nodes.append((i, (egraph.op[n], egraph.attrs[n], operands(n, demand)), price, n))
             if isinstance(part, int) and (c, CONTIGUOUS) in number:
                 nodes.append((i, (CONTIGUOUS, (), (number[c, CONTIGUOUS],)), 0.0, -1))
-        first: dict[int, int] = {-1: -1}
-        for new, (*_, n) in enumerate(nodes):
-            first.setdefault(n, new)
-        homes = [c for c, _ in number]
+        nodes.sort(key=itemgetter(0))
+        new = {-1: -1} | {n: k for k, (*_, n) in reversed([*enumerate(nodes)]) if n >= 0}
+        homes = np.repeat(np.arange(egraph.num_classes), sizes)
         return EGraph.of(
             [key for _, key, _, _ in nodes],
             [i for i, _, _, _ in nodes],
-            types=tuple(egraph.types[c] for c in homes),
+            types=tuple(egraph.types[c] for c in homes.tolist()),
             weights_only=egraph.weights_only[homes],
             roots=tuple(at(r, self._all(r)) for r in egraph.roots),
-            source=[first[n] for n in egraph.source.tolist()],
+            source=[new[n] for n in egraph.source.tolist()],
             cost=[price for _, _, price, _ in nodes],
             home=homes,
             origin=tuple("" if n < 0 else egraph.origin[n] for *_, n in nodes) if egraph.origin else (),
         )
 
     def _parts(self, c: int) -> list[_Part]:
-        """The parts of an e-class, in the order of their numbers."""
-        if c not in self.parts:
-            return [None]
+        """The parts of an e-class that is split, in the order of their numbers."""
         rest = any(n not in self.views for n in self.egraph.nodes_of(c))
         copied = [v.node for v in self.members[c] if any(map(v.pays, self.parts[c]))]
         return [*([CONTIGUOUS] if rest else []), *self.parts[c], *((COPY, n) for n in copied)]

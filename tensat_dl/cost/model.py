@@ -80,6 +80,8 @@ class CostModel:
     sizes: tuple[Resized | None, ...] = ()
     tried: frozenset[Signature] = field(default=frozenset(), repr=False)
     unmeasured_share: float = 1.0
+    #: The costs that were asked for: a search prices many e-graphs of the same operators.
+    _known: dict[Signature, Cost] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:
@@ -91,6 +93,12 @@ class CostModel:
 
     def cost(self, signature: Signature) -> Cost:
         """The cost of an application that runs as a kernel; of a view, the cost of its copy."""
+        found = self._known.get(signature)
+        if found is None:
+            found = self._known[signature] = self._cost(signature)
+        return found
+
+    def _cost(self, signature: Signature) -> Cost:
         if self.profile is not None:
             found = self.profile.lookup(signature)
             if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from math import isfinite
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
@@ -92,6 +93,7 @@ class LiveProgress(Told):
         super().__init__()
         self._display: Display | None = None
         self._task: TaskID | None = None
+        self._quiet = quiet
         if quiet or (console is None and not sys.stderr.isatty()):
             return
         from rich.console import Console
@@ -132,6 +134,11 @@ class LiveProgress(Told):
         if self._task is not None:
             self._display.update(self._task, total=1, completed=1)
         self._task = self._display.add_task(name, total=None, detail="")
+
+    def exploring(self, iteration: int, nodes: int, classes: int) -> None:
+        super().exploring(iteration, nodes, classes)
+        if not self._quiet:
+            import_module("tensat_dl.report.text")  # what shows the result, while the worker explores
 
     def checking(self, done: int, count: int, rule: str, status: str) -> None:
         if status in ("refuted", "vacuous") and self._display is not None:
