@@ -109,7 +109,9 @@ class _Layouts:
             demand = next(iter(self.demands.get(int(own[n]), {}).values()), 0)
             children[egraph.offsets[n] : egraph.offsets[n + 1]] = operands(n, demand)
         cost: list[float] = egraph.cost.tolist()
-        whole = zip(first[own].tolist(), replace(egraph, children=children).keys(), cost, count(), strict=False)
+        whole = zip(
+            first[own].tolist(), replace(egraph, children=children).keys(), cost, count(), strict=False
+        )
         # e-class, key, cost, the e-node that it is made of
         nodes: list[tuple[int, NodeKey, float, int]] = [*compress(whole, (~split[own]).tolist())]
         for (c, part), i in number.items():
