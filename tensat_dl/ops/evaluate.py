@@ -8,7 +8,7 @@ from typing import Any
 
 from tensat_dl.core import expression as ex
 from tensat_dl.core.diagnostics import Diagnostic, TsrError, error
-from tensat_dl.core.graph import DTYPES
+from tensat_dl.core.graph import DTYPES, TensorType
 from tensat_dl.core.words import did_you_mean
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.lists import AnyLength, Many, mentioned
@@ -16,10 +16,12 @@ from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int
 from tensat_dl.ops.values import (
     FUNCTIONS,
     MAX_INTEGER,
+    SURELY,
     Absent,
     AlreadyReported,
     Env,
     Lazy,
+    SymType,
     Unknown,
     argument,
     check_call,
@@ -29,6 +31,8 @@ from tensat_dl.ops.values import (
 
 #: The most elements of a range, of nested ranges together, and of a list that is put together.
 MAX_ELEMENTS = 100_000
+#: Types of values that names stand for as they are.
+_PLAIN = frozenset({int, TensorType, SymType, tuple, dict, str, bool, Sym})
 #: Under this name an environment has the number of rounds that the comprehensions around make together.
 _ROUNDS = ""
 #: Under this name it may have a function that answers facts about tensors; without it they are unknowns.
@@ -53,6 +57,10 @@ def evaluate(expr: ex.Expr, env: Env) -> Any:
 
     Raises `TsrError` for an unknown name or a misuse, `EvaluationError` if there is no value.
     """
+    if isinstance(expr, ex.Const):
+        return expr.value
+    if isinstance(expr, ex.Name) and type(value := env.get(expr.id)) in _PLAIN:
+        return value
     try:
         return _EVALUATE[type(expr)](expr, env)
     except EvaluationError as e:
@@ -89,7 +97,10 @@ def _index(expr: ex.Index, env: Env) -> Any:
     items = evaluate(expr.base, env)
     if isinstance(items, dict):
         return member(expr, items, _known_int(evaluate(expr.index, env), expr.index))
-    i = _int(evaluate(expr.index, env), expr.index)
+    i = evaluate(expr.index, env)
+    if type(items) is tuple and type(i) is int and -len(items) <= i < len(items):  # most often
+        return items[i]
+    i = _int(i, expr.index)
     if isinstance(items, Many):
         return items.at(i)
     items = _list(items, expr.base)
@@ -145,9 +156,13 @@ def _call(expr: ex.Call, env: Env) -> Any:
     if isinstance(expr.args, ex.EachIn):
         return function.apply(argument(function, 0, 1, _each(expr.args, env), expr.args.span))
     n = len(expr.args)
-    return function.apply(
-        *(argument(function, i, n, evaluate(a, env), a.span) for i, a in enumerate(expr.args))
-    )
+    values = []
+    for i, a in enumerate(expr.args):
+        value = evaluate(a, env)
+        if type(value) not in SURELY[function.kind(i, n)]:
+            value = argument(function, i, n, value, a.span)
+        values.append(value)
+    return function.apply(*values)
 
 
 def _lookup(expr: ex.Name, env: Env) -> Any:
@@ -238,8 +253,10 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
             raise
         return sym.all_of((left, right)) if op == "and" else sym.any_of((left, right))
     left, right = evaluate(expr.left, env), evaluate(expr.right, env)
-    if type(left) is int and type(right) is int and op in _COMPARISONS:  # most often
-        return _COMPARISONS[op](left, right)
+    if type(left) is int and type(right) is int and op in _ON_INTEGERS:  # most often
+        found = _ON_INTEGERS[op](left, right)
+        if -MAX_INTEGER <= found <= MAX_INTEGER:
+            return found
     if op in ("==", "!="):
         if isinstance(left, Many) or isinstance(right, Many):
             raise AnyLength("lists of any length are compared")
@@ -265,8 +282,11 @@ def _binary(expr: ex.Binary, env: Env) -> Any:
     return result
 
 
-#: Comparisons of known integers.
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+#: Operators on known integers, unless the result is too large.
+_ON_INTEGERS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
     "==": operator.eq,
     "!=": operator.ne,
     "<=": operator.le,

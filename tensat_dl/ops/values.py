@@ -154,7 +154,7 @@ def _is_of(kind: str, value: Any) -> bool:
         case "list":
             return isinstance(value, tuple | dict)
         case "list of integers":
-            return isinstance(value, tuple) and all(is_int(i) for i in value)
+            return isinstance(value, tuple) and all(type(i) is int or is_int(i) for i in value)
         case "list of conditions":
             return isinstance(value, tuple) and all(isinstance(i, bool | Condition) for i in value)
         case "word":
@@ -162,6 +162,18 @@ def _is_of(kind: str, value: Any) -> bool:
         case "float":
             return isinstance(value, float)
     raise AssertionError(kind)
+
+
+#: Types whose values are all of a kind.
+SURELY: Mapping[str, frozenset[type]] = {
+    "tensor": frozenset({TensorType, SymType}),
+    "integer": frozenset({int, Sym}),
+    "list": frozenset({tuple, dict}),
+    "list of integers": frozenset(),
+    "list of conditions": frozenset(),
+    "word": frozenset({str}),
+    "float": frozenset({float}),
+}
 
 
 def _odd_one(kind: str, items: tuple[Any, ...]) -> Any:
