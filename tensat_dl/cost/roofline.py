@@ -59,7 +59,8 @@ def work(table: OpTable, device: Device, signature: Signature) -> tuple[float, f
         # A copy reads the elements it keeps, not the tensor that they are a part of.
         operations, reads = 0.0, writes
     else:
-        operations = flops(table, signature.op, signature.inputs, dict(signature.attrs))
+        attrs, output = dict(signature.attrs), signature.outputs[0]
+        operations = flops(table, signature.op, signature.inputs, attrs, output)
         reads = sum(t.nbytes for t in signature.inputs)
     dtype = (signature.inputs or signature.outputs)[0].dtype
     return 1e3 * operations / device.flops[dtype], 1e3 * (reads + writes) / device.bandwidth

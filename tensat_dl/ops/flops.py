@@ -31,16 +31,20 @@ def check_flops(decl: OpDecl, inputs: Sequence[TensorType], attrs: Mapping[str, 
         raise IllTyped(f"{what} is from 0 to {MOST_FLOPS:.0e} (it is {value:g})")
 
 
-def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any]) -> float:
-    """Floating-point operations of one application; 0 where the declaration says nothing, or nothing possible."""
+def flops(
+    table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[str, Any], output: TensorType
+) -> float:
+    """Floating-point operations of one application, whose first output has this type; 0 where the declaration says
+    nothing, or nothing possible."""
     decl = table[op]
     if decl.composition is not None:
         total = 0.0
 
         def apply(inner: str, operands: Sequence[TensorType], values: Mapping[str, Any]) -> TensorType:
             nonlocal total
-            total += flops(table, inner, operands, values)
-            return infer(table, inner, operands, values).concrete()[0]
+            found = infer(table, inner, operands, values).concrete()[0]
+            total += flops(table, inner, operands, values, found)
+            return found
 
         def scalar(_: float, like: TensorType) -> TensorType:
             return TensorType(like.dtype, ())
@@ -49,8 +53,7 @@ def flops(table: OpTable, op: str, inputs: Sequence[TensorType], attrs: Mapping[
         return total
     if decl.flops is None:
         return 0.0
-    env = environment(decl, inputs, attrs)
-    env["out"] = infer(table, op, inputs, attrs).types[0].shape
+    env = {**environment(decl, inputs, attrs), "out": output.shape}
     try:
         found = float(evaluate(decl.flops, env))
     except EvaluationError:

@@ -127,7 +127,7 @@ def _answer(
     be the fastest are looked for, unless they are known."""
     model, machine = found.search.model, setup.machine
     progress.phase("extract")
-    before, after = model.price_graph(graph), model.price_graph(found.answer.graph)
+    before, after = found.search.priced(graph), found.search.priced(found.answer.graph)
     used = rules_used(found.answer.origins)
     notes: list[str] = []
     outcome = None
@@ -160,7 +160,7 @@ def _fastest(
 ) -> tuple[Outcome, PricedGraph, dict[str, int]]:
     """The fastest of a graph and what was extracted, by timing them as a whole, and the rules used for it."""
     model = found.search.model
-    before = model.price_graph(graph)
+    before = found.search.priced(graph)
     entrants: list[tuple[PricedGraph, dict[str, int]]] = []
     seen = {(graph.nodes, graph.outputs)}
     for extraction in extractions:

@@ -77,7 +77,7 @@ def _work(graph: Graph, ops: OpTable) -> float:
         types = [graph.nodes[j].type for j in node.inputs if len(graph.nodes[j].types) == 1]
         total += sum(t.size for t in node.types)
         if node.op != "proj":
-            total += flops(ops, node.op, types, dict(node.attrs))
+            total += flops(ops, node.op, types, dict(node.attrs), node.types[0])
     return total
 
 

@@ -240,7 +240,7 @@ class _Rounds:
 
     def _cheaper(self, a: Way, b: Way) -> Way:
         """The second, if it costs less than the first."""
-        x, y = (self.search.model.price_graph(w.known.graph).total for w in (a, b))
+        x, y = (self.search.priced(w.known.graph).total for w in (a, b))
         return b if y < x * (1 - TOLERANCE) else a
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from tensat_dl.core.egraph import CONTIGUOUS, COPY, EGraph, find, located
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.progress import Progress
-from tensat_dl.cost import CostModel
+from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.engine.exploration import Exploration, History
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract, next_best
@@ -110,6 +110,7 @@ class Search:
         self.declared: dict[str, Declared] = {}
         self.solved = Solved()
         self._answered = answered
+        self._priced: tuple[CostModel, dict[int, PricedGraph]] = setup.model, {}
         self._least = math.inf  #: the cost of the last answer that was told of
 
     def tell_of(self, found: Found) -> None:
@@ -117,6 +118,15 @@ class Search:
         if self._answered is not None and found.extraction.cost < self._least * (1 - TOLERANCE):
             self._least = found.extraction.cost
             self._answered(found.rebuilt(found.extraction)[0], self.model.table)
+
+    def priced(self, graph: Graph) -> PricedGraph:
+        """A graph with its costs, by the model as it is now: rounds compare the same few graphs again and again."""
+        if self._priced[0] is not self.model:
+            self._priced = self.model, {}
+        known = self._priced[1]
+        if id(graph) not in known:
+            known[id(graph)] = self.model.price_graph(graph)  # which holds the graph
+        return known[id(graph)]
 
     @property
     def limits_of_one(self) -> ExtractLimits:

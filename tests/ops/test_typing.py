@@ -411,12 +411,14 @@ def test_a_product_of_many_factors() -> None:
     """What kind of number a product is was once asked twice of each part."""
     factors = " * ".join(["dim(x, 0)"] * 100)
     table = program_of(f"opaque op f(x: tensor) {{ shape shape(x) ; flops {factors} }}").ops
-    assert flops(table, "f", [TensorType("f32", (1,))], {}) == 1
-    assert flops(table, "f", [TensorType("f32", (2,))], {}) == 0  # no operator has so many
+    one, two = TensorType("f32", (1,)), TensorType("f32", (2,))
+    assert flops(table, "f", [one], {}, one) == 1
+    assert flops(table, "f", [two], {}, two) == 0  # no operator has so many
 
 
 @pytest.mark.parametrize("number", ["6 / (dim(x, 0) - 2)", "5 - 10 * dim(x, 0)", "shape(x)[3]"])
 def test_an_application_that_a_rule_makes_has_a_price(number: str) -> None:
     """The place of the rule says nothing of the sizes that it is applied at."""
     table = program_of(f"opaque op f(x: tensor) {{ shape shape(x) ; flops {number} }}").ops
-    assert flops(table, "f", [TensorType("f32", (2,))], {}) == 0
+    two = TensorType("f32", (2,))
+    assert flops(table, "f", [two], {}, two) == 0

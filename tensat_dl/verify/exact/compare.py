@@ -272,5 +272,5 @@ def operations_of(graph: Graph, ops: OpTable) -> float:
     for node in graph.nodes:
         if node.op in ops and node.op not in ("input", "weight"):
             types = [graph.nodes[i].types[0] for i in node.inputs]
-            count += node.types[0].size + flops(ops, node.op, types, dict(node.attrs))
+            count += node.types[0].size + flops(ops, node.op, types, dict(node.attrs), node.types[0])
     return count

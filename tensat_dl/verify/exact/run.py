@@ -137,5 +137,5 @@ def seconds(graphs: Iterable[Graph], ops: OpTable) -> float:
             total += PER_ELEMENT * sum(t.size for t in node.types)
             if node.op in ops and node.inputs and not ops[node.op].opaque:
                 types = [graph.nodes[i].types[0] for i in node.inputs]
-                total += PER_OPERATION * flops(ops, node.op, types, dict(node.attrs))
+                total += PER_OPERATION * flops(ops, node.op, types, dict(node.attrs), node.types[0])
     return total
