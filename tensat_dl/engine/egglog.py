@@ -104,8 +104,14 @@ class Engine:
         self.run(app("input", Var(relation), Lit(f"/dev/fd/{self._table.fileno()}")))
 
     def clear(self, origins: Mapping[str, str]) -> None:
-        """Deletes all rows; what is declared stays. Rules do not match all rows of a constructor, since some may be
-        hidden from them, but all of its function in ``origins``, which has a row for each."""
+        """Deletes all rows; what is declared stays."""
+        self.learn_to_clear(origins)
+        self.run(run_once("clear"))
+
+    def learn_to_clear(self, origins: Mapping[str, str]) -> None:
+        """Declares the rules of `clear` for tables that have rows by now. Rules do not match all rows of a
+        constructor, since some may be hidden from them, but all of its function in ``origins``, which has a row for
+        each."""
         for name, function in self._egraph.freeze().functions.items():
             if name in self._cleared or not function.rows:
                 continue
@@ -114,7 +120,6 @@ class Engine:
             row = app(origins.get(name, name), *columns)
             gone = app("delete", app(name, *columns))
             self.run(EgglogRule(f"clear {name}", "clear", (row,), (gone,), "one line"))
-        self.run(run_once("clear"))
 
     def freeze(self) -> Frozen:
         for name, function in self._egraph.freeze().functions.items():

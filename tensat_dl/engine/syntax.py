@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -74,6 +75,48 @@ def names(*terms: Term) -> Iterator[Var]:
             yield from names(*term.args)
 
 
+#: The engine takes time in proportion to the square of a rule's length to learn it. Of facts of more characters,
+#: `shared` saves more time than it takes.
+LONG = 2_000
+#: Functions of numbers and lists: they have a value, or there is no match.
+_COMPUTED = frozenset({"+", "-", "*", "/", "%", "max", "min", "vec-get", "vec-of"})
+
+
+def shared(facts: Iterable[App]) -> list[App]:
+    """The facts with a variable in place of each number or list that they compute several times."""
+    known: dict[tuple[object, ...], App] = {}  # each term once
+    users = Counter[int]()  # of a term, by its identity: in how many terms and facts it is
+
+    def one(term: Term) -> Term:
+        if not isinstance(term, App):
+            return term
+        args = tuple([one(a) for a in term.args])
+        key = (term.function, *(id(a) if isinstance(a, App) else a for a in args))
+        if key not in known:
+            known[key] = App(term.function, args)
+            users.update(id(a) for a in args if isinstance(a, App))
+        return known[key]
+
+    out: list[App] = []
+    variables: dict[int, Var] = {}
+
+    def written_once(term: Term) -> Term:
+        if not isinstance(term, App):
+            return term
+        if id(term) not in variables:
+            plain = App(term.function, tuple([written_once(a) for a in term.args]))
+            if users[id(term)] < 2 or term.function not in _COMPUTED:
+                return plain
+            variables[id(term)] = Var("shared", str(len(variables)))
+            out.append(equal(variables[id(term)], plain))
+        return variables[id(term)]
+
+    for fact in [one(fact) for fact in facts]:
+        assert isinstance(fact, App)
+        out.append(App(fact.function, tuple([written_once(a) for a in fact.args])))
+    return out
+
+
 # ---- commands ---------------------------------------------------------------------------------------------------
 
 
@@ -118,9 +161,12 @@ class EgglogRule:
     def __str__(self) -> str:
         facts, parts = (" ", " ") if self.layout == "one line" else ("\n       ", "\n      ")
         actions = facts if self.layout == "facts and actions" else " "
+        body = facts.join(map(str, self.body))
+        if len(body) > LONG:
+            body = facts.join(map(str, shared(self.body)))
         return parts.join(
             (
-                f"(rule ({facts.join(map(str, self.body))})",
+                f"(rule ({body})",
                 f"({actions.join(map(str, self.actions))})",
                 f":ruleset {self.ruleset} :name {Lit(self.name)})",
             )

@@ -74,6 +74,7 @@ def explore(
                 yield step
                 if step is not None and step.grouping:
                     yield explorer.groups()
+            compiled.store.get_ready_to_clear()  # while the parent extracts
     except TsrError as e:
         yield e
     except RuleAlarm as alarm:
