@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import fsum
 
 import numpy as np
@@ -82,6 +82,10 @@ class CostModel:
     unmeasured_share: float = 1.0
     #: The costs that were asked for: a search prices many e-graphs of the same operators.
     _known: dict[Signature, Cost] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[CostModel], tuple[object, ...]]:
+        """A pickle has no costs that can be looked up again."""
+        return CostModel, tuple(getattr(self, f.name) for f in fields(self) if f.init)
 
     @classmethod
     def of(cls, table: OpTable, device: str, threads: int = 1) -> CostModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -113,9 +114,34 @@ def test_each_signature_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return roofline(table, device, signature)
 
     monkeypatch.setattr("tensat_dl.cost.model.roofline", counted)
-    priced, _ = CostModel(table(), toy()).price(b.egraph(c))
-    assert len(calls) == 2
-    assert np.count_nonzero(priced.cost) == 400
+    model = CostModel(table(), toy())
+    for _ in range(2):
+        priced, _ = model.price(b.egraph(c))
+        assert len(calls) == 2
+        assert np.count_nonzero(priced.cost) == 400
+
+
+def test_what_was_priced_is_priced_anew_by_another_profile() -> None:
+    b = Builder()
+    y = b.egraph(b.op("relu", b.input(10)))
+    shape = b.types[0]
+    key = Signature("relu", (), shape, shape, "toy").text
+    model = CostModel(table(), toy())
+    (estimate,) = model.price(y)[0].cost[1:]
+    measured = model.measured_by(Profile("toy", {}, {}, {key: Measurement(7.0, 0.1, 9)}))
+    assert [m.price(y)[0].cost[1] for m in (measured, model, measured.estimated())] == [7, estimate, estimate]
+
+
+def test_a_pickle_has_no_costs_that_were_looked_up() -> None:
+    b = Builder()
+    y = b.egraph(b.op("relu", b.input(10)))
+    model = CostModel(table(), toy())
+    before = pickle.dumps(model)
+    costs = model.price(y)[0].cost.tolist()
+    assert pickle.dumps(model) == before
+    again = pickle.loads(before)
+    assert again.device == model.device
+    assert again.price(y)[0].cost.tolist() == costs
 
 
 def test_pricing_changes_only_the_costs() -> None:

@@ -13,6 +13,8 @@ import pytest
 import tensat_dl
 from tensat_dl import Model
 from tensat_dl.core.egraph import EGraph
+from tensat_dl.core.graph import Graph
+from tensat_dl.cost import CostModel, PricedGraph
 from tensat_dl.engine.exploration import Feedback
 from tensat_dl.engine.explore import Exploring
 from tensat_dl.extract.api import extract
@@ -241,3 +243,20 @@ def test_a_form_that_the_answer_does_without_makes_no_view_dearer(fuse: bool) ->
     )
     assert result.after.graph.count()["matmul"] == 1
     assert result.extraction.cost == pytest.approx(result.after.total)
+
+
+def test_a_search_prices_a_graph_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds compare the same few graphs again and again."""
+    priced: list[Graph] = []
+    price = CostModel.price_graph
+
+    def counted(model: CostModel, graph: Graph) -> PricedGraph:
+        priced.append(graph)
+        return price(model, graph)
+
+    monkeypatch.setattr(CostModel, "price_graph", counted)
+    model = tensat_dl.load(text=f"graph g {{\n{gru(1, 64)}\n}}\n", rules=["standard"])
+    result = optimized(model)
+    assert result.after.total < result.before.total
+    assert len({id(graph) for graph in priced}) == len(priced)
+    assert len({(graph.nodes, graph.outputs) for graph in priced}) > 1

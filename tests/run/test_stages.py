@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import pytest
 
 from tensat_dl.cost import CostModel, load_device
 from tensat_dl.engine.exploration import Limits, Start
 from tensat_dl.engine.explore import exploring
+from tensat_dl.engine.syntax import EgglogRule
+from tensat_dl.engine.worker import explore
 from tensat_dl.rewrite.reachable import reachable
 from tensat_dl.run.stages import Stage, Stages
 from tests.explore.graphs import graph_of, library, pack
@@ -131,3 +136,31 @@ def test_rules_that_are_left_out_never_match(body: str) -> None:
         fewer.handles,
         fewer.stop,
     )
+
+
+def test_what_clears_an_engine_is_declared_before_another_graph_is_asked_for() -> None:
+    """The parent extracts meanwhile."""
+    first, second = graph_of(drawn(3)), graph_of(drawn(11))
+    rules, limits = pack("standard"), Limits(nodes=1500)
+    names = frozenset(r.name for r in rules)
+    declared: list[tuple[str, str]] = []  #: the rules that clear, and when
+    when = "first"
+    written = EgglogRule.__str__
+
+    def noted(rule: EgglogRule) -> str:
+        if rule.ruleset == "clear":
+            declared.append((rule.name, when))
+        return written(rule)
+
+    def requests() -> Iterator[Start]:
+        nonlocal when
+        yield Start(first, names, limits)
+        when = "asked"
+        yield Start(second, names, limits)
+
+    with patch.object(EgglogRule, "__str__", noted):
+        for _ in explore(requests(), first, tuple(library().ops.values()), rules, limits, None):
+            when = "second" if when == "asked" else when
+    assert when == "second"
+    assert len({name for name, _ in declared}) == len(declared) > 20
+    assert {when for _, when in declared} == {"first", "second"}
