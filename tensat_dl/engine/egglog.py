@@ -112,14 +112,22 @@ class Engine:
         """Declares the rules of `clear` for tables that have rows by now. Rules do not match all rows of a
         constructor, since some may be hidden from them, but all of its function in ``origins``, which has a row for
         each."""
-        for name, function in self._egraph.freeze().functions.items():
-            if name in self._cleared or not function.rows:
+        known = {name: table.function for name, table in self._tables.items()}
+        for name, size in self.sizes().items():
+            if name in self._cleared or not size:
                 continue
+            if name not in known:
+                known = self._egraph.freeze().functions
             self._cleared.add(name)
-            columns = [Var(f"a{i}") for i in range(len(function.input_sorts))]
+            columns = [Var(f"a{i}") for i in range(len(known[name].input_sorts))]
             row = app(origins.get(name, name), *columns)
             gone = app("delete", app(name, *columns))
             self.run(EgglogRule(f"clear {name}", "clear", (row,), (gone,), "one line"))
+
+    def sizes(self) -> dict[str, int]:
+        """The number of rows of each table."""
+        (found,) = self.run(app("print-size"))
+        return dict(found.sizes)
 
     def freeze(self) -> Frozen:
         for name, function in self._egraph.freeze().functions.items():

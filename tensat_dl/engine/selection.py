@@ -21,7 +21,7 @@ from tensat_dl.engine.groups import View
 from tensat_dl.engine.naming import EngineState, Store
 from tensat_dl.engine.precount import Table, join_size, oldest_within
 from tensat_dl.engine.render import variable
-from tensat_dl.engine.syntax import app, saturate
+from tensat_dl.engine.syntax import saturate
 from tensat_dl.engine.targets import target_of
 from tensat_dl.rewrite.classes import kind
 
@@ -57,8 +57,7 @@ class Selection:
 
     def nodes(self) -> int:
         """E-nodes in the engine."""
-        (sizes,) = self.store.engine.run(app("print-size"))
-        rows = dict(sizes.sizes)
+        rows = self.store.engine.sizes()
         self._counts = {
             (c.op, c.arity): rows.get(c.name, 0) for c in self.store.program.schema.constructors()
         }
