@@ -87,33 +87,38 @@ def shared(facts: Iterable[App]) -> list[App]:
     known: dict[tuple[object, ...], App] = {}  # each term once
     users = Counter[int]()  # of a term, by its identity: in how many terms and facts it is
 
-    def one(term: Term) -> Term:
-        if not isinstance(term, App):
-            return term
-        args = tuple([one(a) for a in term.args])
-        key = (term.function, *(id(a) if isinstance(a, App) else a for a in args))
-        if key not in known:
-            known[key] = App(term.function, args)
+    def one(term: App) -> App:
+        args: list[Term] = []
+        key: list[object] = [term.function]
+        for a in term.args:
+            args.append(one(a) if isinstance(a, App) else a)
+            key.append(id(args[-1]) if isinstance(a, App) else a)
+        found = known.get(tuple(key))
+        if found is None:
+            found = known[tuple(key)] = App(term.function, tuple(args))
             users.update(id(a) for a in args if isinstance(a, App))
-        return known[key]
+        return found
 
     out: list[App] = []
     variables: dict[int, Var] = {}
 
-    def written_once(term: Term) -> Term:
-        if not isinstance(term, App):
-            return term
-        if id(term) not in variables:
-            plain = App(term.function, tuple([written_once(a) for a in term.args]))
-            if users[id(term)] < 2 or term.function not in _COMPUTED:
-                return plain
-            variables[id(term)] = Var("shared", str(len(variables)))
-            out.append(equal(variables[id(term)], plain))
-        return variables[id(term)]
+    def parts(term: App) -> App:
+        args: list[Term] = []
+        for a in term.args:
+            if not isinstance(a, App):
+                args.append(a)
+            elif users[id(a)] < 2 or a.function not in _COMPUTED:
+                args.append(parts(a))
+            else:
+                if id(a) not in variables:
+                    plain = parts(a)
+                    variables[id(a)] = Var("shared", str(len(variables)))
+                    out.append(equal(variables[id(a)], plain))
+                args.append(variables[id(a)])
+        return App(term.function, tuple(args))
 
     for fact in [one(fact) for fact in facts]:
-        assert isinstance(fact, App)
-        out.append(App(fact.function, tuple([written_once(a) for a in fact.args])))
+        out.append(parts(fact))
     return out
 
 
