@@ -18,7 +18,7 @@ from tensat_dl.cost.roofline import calibrate, roofline
 from tensat_dl.cost.signature import Signature
 from tensat_dl.cost.views import free_views
 from tensat_dl.ops.table import OpTable
-from tensat_dl.ops.typing import IllTyped
+from tensat_dl.ops.typing import IllTyped, infer
 from tensat_dl.sizes.resized import Resized
 
 #: Operators that run no kernel: the caller's tensors, and one of the outputs of a node, which has the cost.
@@ -150,7 +150,7 @@ class CostModel:
         priced = []
         for one in self.at_all_sizes(egraph, graph):
             try:
-                priced.append(self.price(one))
+                priced.append(self._price(one, checking=one is not egraph))
             except IllTyped:
                 priced.append(self.price(egraph))
         cost = np.mean([one.cost for one, _ in priced], axis=0)
@@ -163,6 +163,10 @@ class CostModel:
         weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape copies
         nothing, but costs a launch. Raises `UnpricedError`.
         """
+        return self._price(egraph, checking=False)
+
+    def _price(self, egraph: EGraph, checking: bool) -> tuple[EGraph, BoolArray]:
+        """As `price`. With ``checking``, for types that may not fit together. Raises `IllTyped`."""
         costs = np.zeros(egraph.num_nodes, dtype=np.float64)
         measured = np.zeros(egraph.num_nodes, dtype=np.bool_)
         if not self.device.strided_views:
@@ -172,7 +176,11 @@ class CostModel:
         for n, key in self._kernels(egraph):
             cost = known.get(key)
             if cost is None:
-                cost = known[key] = self.cost(self._signature(egraph, key))
+                signature = self._signature(egraph, key)
+                cost = known[key] = self.cost(signature)
+                # what moves data alone costs its bytes, whatever the types
+                if checking and not cost.measured and self.table[signature.op].flops is not None:
+                    infer(self.table, signature.op, signature.inputs, dict(signature.attrs))
             costs[n] = cost.ms
             measured[n] = cost.measured
         return replace(egraph, cost=costs), measured
