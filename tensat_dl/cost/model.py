@@ -150,23 +150,20 @@ class CostModel:
         priced = []
         for one in self.at_all_sizes(egraph, graph):
             try:
-                priced.append(self._price(one, checking=one is not egraph))
+                priced.append(self.price(one, guessed=one is not egraph))
             except IllTyped:
                 priced.append(self.price(egraph))
         cost = np.mean([one.cost for one, _ in priced], axis=0)
         return replace(egraph, cost=cost), np.all([measured for _, measured in priced], axis=0)
 
-    def price(self, egraph: EGraph) -> tuple[EGraph, BoolArray]:
+    def price(self, egraph: EGraph, guessed: bool = False) -> tuple[EGraph, BoolArray]:
         """The e-graph with ``cost`` filled in, and for each e-node whether its cost was measured.
 
         Nothing is paid for inputs, for `proj`, for views that every consumer takes as strides (see `views`), nor in
         weights-only classes, whose values are computed ahead of time. Where tensors have no strides, a reshape copies
-        nothing, but costs a launch. Raises `UnpricedError`.
+        nothing, but costs a launch. Raises `UnpricedError`, and `IllTyped` where types are ``guessed`` and do not fit
+        together.
         """
-        return self._price(egraph, checking=False)
-
-    def _price(self, egraph: EGraph, checking: bool) -> tuple[EGraph, BoolArray]:
-        """As `price`. With ``checking``, for types that may not fit together. Raises `IllTyped`."""
         costs = np.zeros(egraph.num_nodes, dtype=np.float64)
         measured = np.zeros(egraph.num_nodes, dtype=np.bool_)
         if not self.device.strided_views:
@@ -179,7 +176,7 @@ class CostModel:
                 signature = self._signature(egraph, key)
                 cost = known[key] = self.cost(signature)
                 # what moves data alone costs its bytes, whatever the types
-                if checking and not cost.measured and self.table[signature.op].flops is not None:
+                if guessed and not cost.measured and self.table[signature.op].flops is not None:
                     infer(self.table, signature.op, signature.inputs, dict(signature.attrs))
             costs[n] = cost.ms
             measured[n] = cost.measured
