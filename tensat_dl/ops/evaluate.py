@@ -16,7 +16,6 @@ from tensat_dl.ops.symbolic import EACH, MEMBER, Condition, EvaluationError, Int
 from tensat_dl.ops.values import (
     FUNCTIONS,
     MAX_INTEGER,
-    SURELY,
     Absent,
     AlreadyReported,
     Env,
@@ -156,13 +155,9 @@ def _call(expr: ex.Call, env: Env) -> Any:
     if isinstance(expr.args, ex.EachIn):
         return function.apply(argument(function, 0, 1, _each(expr.args, env), expr.args.span))
     n = len(expr.args)
-    values = []
-    for i, a in enumerate(expr.args):
-        value = evaluate(a, env)
-        if type(value) not in SURELY[function.kind(i, n)]:
-            value = argument(function, i, n, value, a.span)
-        values.append(value)
-    return function.apply(*values)
+    return function.apply(
+        *[argument(function, i, n, evaluate(a, env), a.span) for i, a in enumerate(expr.args)]
+    )
 
 
 def _lookup(expr: ex.Name, env: Env) -> Any:

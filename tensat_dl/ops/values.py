@@ -130,9 +130,21 @@ def check_call(expr: ex.Call) -> None:
         )
 
 
+#: Types whose values are all of a kind.
+_SURELY: Mapping[str, frozenset[type]] = {
+    "tensor": frozenset({TensorType, SymType}),
+    "integer": frozenset({int, Sym}),
+    "list": frozenset({tuple, dict}),
+    "word": frozenset({str}),
+    "float": frozenset({float}),
+}
+
+
 def argument(function: Function, i: int, count: int, value: Any, at: Span) -> Any:
     """The value of argument i of ``count``, if it is of the kind that the function takes."""
     kind = function.kind(i, count)
+    if type(value) in _SURELY.get(kind, ()):  # most often
+        return value
     if isinstance(value, Many):
         if not function.any_length:
             raise AnyLength(f"`{function.form}` is applied to a list of any length")
@@ -162,18 +174,6 @@ def _is_of(kind: str, value: Any) -> bool:
         case "float":
             return isinstance(value, float)
     raise AssertionError(kind)
-
-
-#: Types whose values are all of a kind.
-SURELY: Mapping[str, frozenset[type]] = {
-    "tensor": frozenset({TensorType, SymType}),
-    "integer": frozenset({int, Sym}),
-    "list": frozenset({tuple, dict}),
-    "list of integers": frozenset(),
-    "list of conditions": frozenset(),
-    "word": frozenset({str}),
-    "float": frozenset({float}),
-}
 
 
 def _odd_one(kind: str, items: tuple[Any, ...]) -> Any:
