@@ -3,60 +3,35 @@ alike, and have the same infinities, also where a divisor is zero."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, product
-from math import isqrt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
-from tensat_dl.core.graph import FLOATS, INTEGERS, TensorType
+from tensat_dl.core.graph import FLOATS, INTEGERS
 from tensat_dl.ops.semantics.arrays import Array
-from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
-from tensat_dl.verify.exact.constants import constants
-from tensat_dl.verify.exact.draws import leaves
 from tensat_dl.verify.execute import ExecutionError
-from tensat_dl.verify.keyed import generator
+from tensat_dl.verify.rules import special_values as sv
 from tensat_dl.verify.rules.instance import Instance
-from tensat_dl.verify.rules.machine import MachineArithmetic, MachineRun, as_stored
-from tensat_dl.verify.rules.verdict import Aspect, AspectName, AspectStatus, apart
-from tensat_dl.verify.weights import Distribution, draw, draw_values
-
-Values = Mapping[str, Array]
+from tensat_dl.verify.rules.machine import MachineArithmetic, MachineRun
+from tensat_dl.verify.rules.special_values import DIGITS, Values, size_of, types_of
+from tensat_dl.verify.rules.verdict import Aspect, AspectName, apart
 
 #: Instances with more elements are not run; of the others so many of each element type are, the smallest first, and
 #: so many at random numbers.
 MOST_ELEMENTS = 20_000
 OF_EACH_TYPE = 2
 AT_RANDOM = 12
-#: How often numbers are drawn from a pool, or until so many elements were; and about how many elements an instance
-#: has that is in the middle.
-DRAWS = 12
-ELEMENTS = 240
+#: About how many elements an instance has that is in the middle.
 MIDDLE = 150
-#: How often numbers are drawn that are not finite, or large.
-SPECIAL_DRAWS = 4
 #: How often an example is made simpler, and how long it may be.
 SIMPLER = 24
 LONGEST = 60
-#: The digits of floats, in bits.
-DIGITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-#: Integers that float types with fewer digits take for one another.
-BEYOND_DIGITS = (256, 257, 2048, 2049, 2**24, 2**24 + 1, 2**24 + 3, 2**53, 2**53 + 1)
-#: Floats that are zero in narrower types.
-TINY = {"f16": 1e-7, "bf16": 1e-30, "f32": 1e-30, "f64": 1e-60}
-#: Floats that are infinite when they are added to themselves.
-LARGE = {"f16": 4e4, "bf16": 2e38, "f32": 2e38, "f64": 1e308}
-#: Floats whose inverses are infinite.
-TINIEST = {"f16": 1e-6, "bf16": 1e-40, "f32": 1e-40, "f64": 1e-310}
-#: Integers beside such floats.
-FEW = (0, 1, 2)
 #: Numbers beside infinities may differ by rounding: by so much, relative; and by so many of the last bits, in the
 #: narrowest float type, of the largest finite number on the way, unless one side alone has infinities there.
 TOLERANCE = 1e-2
 LAST_BITS = 4
-#: So many constants of both sides are tried as numbers that may make a divisor zero.
-MOST_CONSTANTS = 4
 
 #: Which elements differ, given both sides, their runs, and by how much rounding may change each element.
 Runs = tuple[MachineRun, MachineRun]
@@ -75,12 +50,14 @@ def aspects_of(
 def _aspects_of(
     instances: Sequence[Instance], infinite: Sequence[Instance], machine: MachineArithmetic, seed: int
 ) -> tuple[Aspect, ...]:
-    small = sorted((i for i in instances if _size(i) <= MOST_ELEMENTS), key=_size)
-    random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in _random(i, seed))
+    small = sorted((i for i in instances if size_of(i) <= MOST_ELEMENTS), key=size_of)
+    random = ((i, v) for i in instances[:AT_RANDOM] if i in small for v in sv.at_random(i, seed))
     floats = [i for t in FLOATS for i in _with(small, t)[:OF_EACH_TYPE]]
-    of_floats = sorted(floats, key=_size)[: 2 * OF_EACH_TYPE]
+    of_floats = sorted(floats, key=size_of)[: 2 * OF_EACH_TYPE]
     mixed = [i for i in (*of_floats, *_of_both(small)) if _has_floats(i)]
-    mixed += sorted((i for i in small if _has_floats(i)), key=lambda i: abs(_size(i) - MIDDLE))[:OF_EACH_TYPE]
+    mixed += sorted((i for i in small if _has_floats(i)), key=lambda i: abs(size_of(i) - MIDDLE))[
+        :OF_EACH_TYPE
+    ]
     mixed += [i for t in FLOATS for i in sorted(_with_places(small, t), key=_places)[-OF_EACH_TYPE:]]
     integers = {t: _with(small, t)[:OF_EACH_TYPE] for t in INTEGERS}
     opaque = any(i.before.opaque or i.after.opaque for i in instances)
@@ -91,28 +68,30 @@ def _aspects_of(
         found = _example(drawn, counts, machine)
         return Aspect(name, "differs", found) if found else Aspect(name, "same")
 
-    rounding = ((i, v) for i in mixed for v in _near(i, seed))
+    rounding = ((i, v) for i in mixed for v in sv.near(i, seed))
     extreme = {
-        t: chain(((i, v) for i in f for v in _extreme(i, seed)), ((i, v) for i in f for v in _roots(i, seed)))
+        t: chain(
+            ((i, v) for i in f for v in sv.extreme(i, seed)), ((i, v) for i in f for v in sv.roots(i, seed))
+        )
         for t, f in integers.items()
         if f
     }
     by_type = [(t, aspect("overflow", drawn, _wraps)) for t, drawn in extreme.items()]
-    zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in _zeros(i, seed)), _is_special)
+    zeros = aspect("zero divisors", ((i, v) for i in of_floats for v in sv.zeros(i, seed)), _is_special)
     if zeros.status == "same":
-        sums = ((i, v) for i in of_floats for v in _constants(i, seed, machine.ops))
+        sums = ((i, v) for i in of_floats for v in sv.at_constants(i, seed, machine.ops))
         # Padding, and what else the rule has of its own, may be 0 whatever the inputs are.
-        others = ((i, _positive(i, seed)) for i in instances[:AT_RANDOM] if i in small)
+        others = ((i, sv.positive(i, seed)) for i in instances[:AT_RANDOM] if i in small)
         zeros = aspect("zero divisors", chain(sums, others), _is_no_number)
-    special = ((i, v) for i in of_floats for v in _special(i, seed, zeros.status))
-    attributes = ((i, _positive(i, seed)) for i in infinite if set(FLOATS).issuperset(_nodes(i)))
+    special = ((i, v) for i in of_floats for v in sv.special(i, seed, zeros.status))
+    attributes = ((i, sv.positive(i, seed)) for i in infinite if set(FLOATS).issuperset(_nodes(i)))
     infinities = aspect("infinities", chain(special, attributes), _is_special)
     if infinities.status == "same":
         infinities = aspect(
-            "infinities", ((i, v) for i in of_floats for v in _near_zero(i, seed)), _overflows
+            "infinities", ((i, v) for i in of_floats for v in sv.near_zero(i, seed)), _overflows
         )
     differ = [(t, a) for t, a in by_type if a.status == "differs"]
-    ties = ((i, v) for i in mixed for v in _ties(i, seed))
+    ties = ((i, v) for i in mixed for v in sv.ties(i, seed))
     return (
         aspect("rounding", chain(rounding, random, ties), _rounds),
         Aspect("overflow", "differs", differ[0][1].example, tuple(t for t, _ in differ))
@@ -121,10 +100,6 @@ def _aspects_of(
         infinities,
         zeros,
     )
-
-
-def _size(instance: Instance) -> int:
-    return sum(n.type.size for n in (*instance.before.nodes, *instance.after.nodes))
 
 
 def _places(instance: Instance) -> int:
@@ -138,13 +113,9 @@ def _with_places(instances: Iterable[Instance], dtype: str) -> list[Instance]:
     return [i for i in instances if dtype in _nodes(i) and _places(i)]
 
 
-def _types(instance: Instance) -> dict[str, TensorType]:
-    return leaves((instance.before, instance.after))
-
-
 def _with(instances: Iterable[Instance], dtype: str) -> list[Instance]:
     """The instances with inputs of an element type."""
-    return [i for i in instances if any(t.dtype == dtype for t in _types(i).values())]
+    return [i for i in instances if any(t.dtype == dtype for t in types_of(i).values())]
 
 
 def _nodes(instance: Instance) -> Iterator[str]:
@@ -164,173 +135,6 @@ def _of_both(instances: Iterable[Instance]) -> list[Instance]:
 
 def _results(instance: Instance) -> set[str]:
     return {instance.before.nodes[i].type.dtype for _, i in instance.before.outputs}
-
-
-# ---- numbers ----------------------------------------------------------------------------------------------
-
-
-def _random(instance: Instance, seed: int) -> Iterator[Values]:
-    values = draw_values((instance.before, instance.after), seed, {})
-    yield {name: as_stored(v, _types(instance)[name].dtype) for name, v in values.items()}
-
-
-def _from(
-    instance: Instance, seed: int, pool: Callable[[str], Sequence[float]], *key: object
-) -> dict[str, Array]:
-    """Each element one of the numbers that a pool has of its type."""
-    out = {}
-    for name, t in _types(instance).items():
-        numbers = pool(t.dtype)
-        picked = generator(seed, *key, name).integers(0, len(numbers), t.shape)
-        # Python's integers may be too large for int64 among floats.
-        kind = np.int64 if t.dtype in INTEGERS else np.float64
-        out[name] = as_stored(np.asarray(np.array(numbers, kind)[picked]), t.dtype)
-    return out
-
-
-def _turns(instance: Instance) -> int:
-    """How often numbers are drawn: more often for few elements."""
-    return max(DRAWS, ELEMENTS // max(1, _size(instance)))
-
-
-def _near(instance: Instance, seed: int) -> Iterator[Values]:
-    """Numbers that differ in their last digits or by many orders of magnitude."""
-
-    def pool(dtype: str) -> Sequence[float]:
-        if dtype in INTEGERS:
-            most = INTEGERS[dtype][1]
-            return [n for n in (1, 3, *BEYOND_DIGITS) if n <= most]
-        if dtype not in FLOATS:
-            return (0, 1)
-        last = 2.0 ** -DIGITS[dtype]
-        near_one = (1.0, 1 + last, 1 + 3 * last, 1 - last)
-        return (*near_one, 1 / 3, -0.1, 3.0, -1.0, min(0.5 / last, 1e5), 100.3, TINY[dtype])
-
-    for turn in range(_turns(instance)):
-        yield _from(instance, seed, pool, "near", turn)
-
-
-def _ties(instance: Instance, seed: int) -> Iterator[Values]:
-    """The largest number below 1, numbers next to 0 of both signs, and numbers next to the middle between two of a
-    narrower type: rounded twice, they come to another one."""
-
-    def pool(dtype: str) -> Sequence[float]:
-        if dtype in INTEGERS:
-            most = INTEGERS[dtype][1]
-            top = most.bit_length() - 1
-            return (
-                1,
-                2,
-                *(n for d in DIGITS.values() if (n := 2**top + 2 ** max(top - d - 1, 0) + 1) <= most),
-            )
-        if dtype not in FLOATS:
-            return (0, 1)
-        own = DIGITS[dtype]
-        middles = (1 + 2.0 ** -(d + 1) + 2.0**-own for d in DIGITS.values() if d + 1 < own)
-        return (1 - 2.0 ** -(own + 1), 1.0, 3.0, TINY[dtype], -TINY[dtype], *middles)
-
-    for turn in range(_turns(instance)):
-        yield _from(instance, seed, pool, "ties", turn)
-
-
-def _extreme(instance: Instance, seed: int) -> Iterator[Values]:
-    """The largest integers, and others."""
-
-    def pool(dtype: str) -> Sequence[float]:
-        least, most = INTEGERS.get(dtype, (0, 1))
-        return (
-            least,
-            most,
-            most,
-            most - 1,
-            most // 2 + 1,
-            *((1, 2, 100, -1 if least else 3) if most > 1 else ()),
-        )
-
-    for turn in range(2 * _turns(instance)):
-        yield {
-            name: v if turn % 2 or v.dtype != np.int64 else np.where(v == 0, 1, v)  # a divisor may be 0
-            for name, v in _from(instance, seed, pool, "extreme", turn).items()
-        }
-
-
-def _roots(instance: Instance, seed: int) -> Iterator[Values]:
-    """Numbers whose squares are beyond their type: those of the largest are small, when they have wrapped around."""
-
-    def pool(dtype: str) -> Sequence[float]:
-        least, most = INTEGERS.get(dtype, (0, 1))
-        root = isqrt(most) + 2
-        return (root, root, root + 1, 1, 2, -root if least else 3) if most > 1 else (0, 1)
-
-    for turn in range(_turns(instance)):
-        yield _from(instance, seed, pool, "roots", turn)
-
-
-def _positive(instance: Instance, seed: int) -> dict[str, Array]:
-    """Numbers near 1."""
-    return {  # NumPy makes numbers, not arrays, of arrays without axes
-        name: np.asarray(as_stored(np.abs(v) + 0.25 if v.dtype.kind == "f" else np.abs(v), t.dtype))
-        for name, t in _types(instance).items()
-        for v in [draw(name, t, Distribution(), seed)]
-    }
-
-
-def _special(instance: Instance, seed: int, zeros: AspectStatus) -> Iterator[Values]:
-    """NaN and infinities among other numbers; large numbers; and zeros of both signs, if the sides are the same at
-    ``zeros``."""
-    plain = _positive(instance, seed)
-    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
-    for special in (np.nan, np.inf, -np.inf):
-        for name in floats:
-            value = plain[name].copy()
-            value.reshape(-1)[:1] = special
-            yield {**plain, name: value}
-    pools = (_not_finite, _large, *[_zeros_beside_infinities] * (zeros == "same"))
-    for pool, turn in product(pools, range(SPECIAL_DRAWS)):
-        yield _from(instance, seed, pool, pool.__name__, turn)
-    for sign, name in product((1, -1), floats):
-        value, dtype = plain[name].copy(), _types(instance)[name].dtype
-        value.reshape(-1)[:1] = sign * LARGE[dtype]
-        yield {**plain, name: as_stored(value, dtype)}
-
-
-def _near_zero(instance: Instance, seed: int) -> Iterator[Values]:
-    """Numbers so near 0 that their inverses are infinite; their quotients are not."""
-    yield _from(instance, seed, lambda dtype: _tiny(dtype)[:1], "tiniest")
-    for turn in range(SPECIAL_DRAWS):
-        yield _from(instance, seed, _tiny, "tiny", turn)
-
-
-def _not_finite(dtype: str) -> Sequence[float]:
-    return (np.nan, np.inf, -np.inf, 1.0, -2.0) if dtype in FLOATS else FEW
-
-
-def _large(dtype: str) -> Sequence[float]:
-    return (large := LARGE[dtype], -large, 1.0, large) if dtype in FLOATS else FEW
-
-
-def _tiny(dtype: str) -> Sequence[float]:
-    return (tiny := TINIEST[dtype], -tiny, 1.0, tiny) if dtype in FLOATS else FEW[1:]
-
-
-def _zeros_beside_infinities(dtype: str) -> Sequence[float]:
-    return (np.inf, -np.inf, 0.0, -0.0, 1.0) if dtype in FLOATS else FEW
-
-
-def _zeros(instance: Instance, seed: int) -> Iterator[Values]:
-    plain = _positive(instance, seed)
-    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
-    for zeros in [[name] for name in floats] + [floats] * (len(floats) > 1):
-        yield plain | {name: 0 * plain[name] for name in zeros}
-
-
-def _constants(instance: Instance, seed: int, ops: OpTable) -> Iterator[Values]:
-    """Numbers that a constant of the rule, added or subtracted, makes 0."""
-    plain = _positive(instance, seed)
-    floats = [name for name, t in _types(instance).items() if t.dtype in FLOATS]
-    known = map(float, constants((instance.before, instance.after), ops)[:MOST_CONSTANTS])
-    for c, name in product((s * c for c in known for s in (1, -1)), floats):
-        yield plain | {name: as_stored(np.full_like(plain[name], c), _types(instance)[name].dtype)}
 
 
 # ---- differences ------------------------------------------------------------------------------------------
@@ -413,7 +217,7 @@ def _simpler(
 
 def _told(instance: Instance, values: Values, found: tuple[float, float]) -> str:
     """As in ``x = 200, y = 100 in u8: 44 on the left, 300 on the right``."""
-    types = _types(instance)
+    types = types_of(instance)
     attributes = instance.assignment.attrs.items()
     infinite = [f"{name} = {v}" for name, v in attributes if isinstance(v, float) and np.isinf(v)]
     given = ", ".join([*infinite, *(f"{name} = {_text(v)}" for name, v in values.items())])

@@ -10,11 +10,6 @@ from math import factorial
 
 from tensat_dl.ops.symbolic import Atom, Int
 from tensat_dl.verify.symbolic.elements import (
-    Factor,
-    FunctionOf,
-    Read,
-    Summand,
-    Value,
     add,
     changed_term,
     function,
@@ -25,6 +20,7 @@ from tensat_dl.verify.symbolic.elements import (
     scaled,
     single,
 )
+from tensat_dl.verify.symbolic.normal_form import Factor, FunctionOf, Read, Summand, Value
 
 #: Terms whose bound indices have more orders than this are not compared under all renamings.
 MOST_ORDERS = 720

@@ -19,7 +19,7 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.division import digits
 from tensat_dl.verify.symbolic.divisors import is_divisor
-from tensat_dl.verify.symbolic.elements import FunctionOf, NotReal, Read, Summand, Symbol, TooLarge, Value
+from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
     applied,
@@ -29,6 +29,7 @@ from tensat_dl.verify.symbolic.functions import (
     only_factor,
 )
 from tensat_dl.verify.symbolic.needs import COMPARED, QUOTIENT, ROOT, Bounded, Choice, Guard, Need, Needs
+from tensat_dl.verify.symbolic.normal_form import FunctionOf, Read, Summand, Symbol, Value, names_in
 from tensat_dl.verify.symbolic.polynomials import quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
@@ -168,7 +169,7 @@ class Context:
         extent = self.simple(extent)
         if self.known.equal(extent, 0):
             return el.number(0)
-        names = el.names_in(t.over)
+        names = names_in(t.over)
         for g in sorted((g for g in t.guards if a in atoms_of(g)), key=repr):
             truth = self.known.truth(g)
             if truth is False:

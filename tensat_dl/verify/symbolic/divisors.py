@@ -12,16 +12,17 @@ from fractions import Fraction
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Bool, Opaque, atoms_of
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.elements import (
+from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
+from tensat_dl.verify.symbolic.normal_form import (
     Factor,
     FunctionOf,
     Read,
     Summand,
     Symbol,
     Value,
+    atoms_in,
     names_in,
 )
-from tensat_dl.verify.symbolic.functions import POSITIVE, is_integer, is_positive
 
 #: Functions that are 0, or one number, for all elements of a range. The root of a square is so, too.
 PIECEWISE = frozenset(("max", "largest", "floor", "is zero", "is positive"))
@@ -69,7 +70,7 @@ def _is_piecewise(f: Factor, holds: Holds, truths: Collection[str]) -> bool:
 
 def _tensors_in(f: Factor) -> set[str]:
     """The integer tensors of which elements are part of integers in a factor."""
-    return {a[1] for a in el.atoms_in(f) if a[0] == "element"}
+    return {a[1] for a in atoms_in(f) if a[0] == "element"}
 
 
 def _is_above_zero(t: Summand, holds: Holds) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensat_dl.ops.symbolic import Condition
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.elements import FunctionOf, Over, Summand, Symbol, Value
+from tensat_dl.verify.symbolic.normal_form import Factor, FunctionOf, Over, Summand, Symbol, Value
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 #: Functions that grow with their operand.
@@ -120,7 +120,7 @@ def _increasing(v: Value) -> tuple[str, Value] | None:
     return None
 
 
-def only_factor(v: Value) -> el.Factor | None:
+def only_factor(v: Value) -> Factor | None:
     """The factor that v is."""
     if len(v.terms) == 1:
         ((t, c),) = v.terms
@@ -132,7 +132,7 @@ def only_factor(v: Value) -> el.Factor | None:
 def is_positive(v: Value) -> bool:
     """Whether v is not negative for sure."""
 
-    def positive(f: el.Factor, n: int) -> bool:
+    def positive(f: Factor, n: int) -> bool:
         if n % 2 == 0:
             return True
         match f:

@@ -18,7 +18,7 @@ from tensat_dl.ops.lists import INDEX, LENGTH, Many
 from tensat_dl.ops.symbolic import EACH, MEMBER, Bool, Condition, Int, Opaque, Sym, atoms_of
 from tensat_dl.rewrite.conditions import conjuncts
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor
-from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.normal_form import Value
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 

@@ -19,7 +19,6 @@ from tensat_dl.ops.values import SymType
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor
 from tensat_dl.verify.symbolic.division import divided
-from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.functions import largest
 from tensat_dl.verify.symbolic.movement import (
     along,
@@ -41,6 +40,7 @@ from tensat_dl.verify.symbolic.movement import (
     transpose,
     within,
 )
+from tensat_dl.verify.symbolic.normal_form import Value
 from tensat_dl.verify.symbolic.pointwise import POINTWISE as POINTWISE
 from tensat_dl.verify.symbolic.pointwise import Attributes, Element, cast, is_type, pointwise
 from tensat_dl.verify.symbolic.unproved import Inexpressible

@@ -10,7 +10,7 @@ from tensat_dl.ops.symbolic import Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.division import divided
-from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.normal_form import Value
 from tensat_dl.verify.symbolic.pointwise import Attributes, as_integer, broadcast, is_type
 from tensat_dl.verify.symbolic.unproved import Inexpressible
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Condition, Int
 from tensat_dl.verify.symbolic import elements as el
-from tensat_dl.verify.symbolic.elements import Value
+from tensat_dl.verify.symbolic.normal_form import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from tensat_dl.ops import symbolic as sym
 from tensat_dl.ops.symbolic import Atom, Bool, Int
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context
-from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.needs import COMPARED, Bounded, Need
+from tensat_dl.verify.symbolic.normal_form import Value
 from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.unproved import Unproved
 

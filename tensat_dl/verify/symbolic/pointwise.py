@@ -15,9 +15,9 @@ from tensat_dl.ops.symbolic import Int, Opaque
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.division import digits
-from tensat_dl.verify.symbolic.elements import Value
 from tensat_dl.verify.symbolic.functions import is_integer, only_factor
 from tensat_dl.verify.symbolic.needs import both_ways
+from tensat_dl.verify.symbolic.normal_form import FunctionOf, Read, Symbol, Value
 
 Attributes = Mapping[str, Any]
 #: An element that is not written down yet.
@@ -87,11 +87,11 @@ def as_integer(v: Value, context: Context) -> Int | None:
             return None
         monomial: Int = int(c)
         for f, n in t.factors:
-            if isinstance(f, el.Read) and n > 0 and context.has_integers(f.tensor):
+            if isinstance(f, Read) and n > 0 and context.has_integers(f.tensor):
                 factor: Int = sym.element(f.tensor, f.offset)
-            elif isinstance(f, el.Symbol) and n > 0 and is_integer(f.atom):
+            elif isinstance(f, Symbol) and n > 0 and is_integer(f.atom):
                 factor = sym.atom(*f.atom)
-            elif isinstance(f, el.FunctionOf) and f.fn == "max" and n > 0:
+            elif isinstance(f, FunctionOf) and f.fn == "max" and n > 0:
                 args = [as_integer(a, context) for a in f.args]
                 if f.over or any(a is None for a in args):
                     return None
@@ -125,7 +125,7 @@ def _greater(context: Context, operands: Sequence[Value], needed: Sequence[Value
         return context.guarded(el.number(1), sym.at_most(sym.sub(1, whole), 0))
     for t, c in d.terms:
         f = only_factor(el.value([(t, Fraction(1))]))
-        if isinstance(f, el.FunctionOf) and f.fn == "max" and not f.over:
+        if isinstance(f, FunctionOf) and f.fn == "max" and not f.over:
             rest = el.subtract(d, el.value([(t, c)]))
             parts = [_greater(context, (rest, el.scaled(a, -c)), ()) for a in f.args]
             return _all(parts) if c < 0 else _opposite(_all(map(_opposite, parts)))

@@ -15,8 +15,17 @@ from typing import Any
 from tensat_dl.ops.symbolic import Bool, Condition, Opaque
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.context import Context
-from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Summand, Symbol, Value
 from tensat_dl.verify.symbolic.functions import INCREASING
+from tensat_dl.verify.symbolic.normal_form import (
+    INFINITY,
+    TRUTHS,
+    Factor,
+    FunctionOf,
+    Read,
+    Summand,
+    Symbol,
+    Value,
+)
 from tensat_dl.verify.symbolic.solver import LONGEST, RealTerms
 
 #: Of more functions of one name z3 is not told how each two compare.
@@ -24,7 +33,7 @@ MOST_ALIKE = 8
 #: The condition that there is a number which a comparison needs.
 _HAS = "has a number"
 #: Functions that are one expression in one case and another one in another.
-_CASES = frozenset(("max", *el.TRUTHS))
+_CASES = frozenset(("max", *TRUTHS))
 
 
 def is_nothing(v: Value, context: Context) -> bool:
@@ -47,7 +56,7 @@ def _has_cases(v: Value, context: Context) -> bool:
         _is_truth(f, context) if isinstance(f, Read) else isinstance(f, FunctionOf) and f.fn in _CASES
         for f in factors
     )
-    return el.INFINITY not in factors and any(cases)
+    return INFINITY not in factors and any(cases)
 
 
 def _factors(v: Value) -> Iterator[Factor]:
@@ -165,7 +174,7 @@ class _Reals:
                 return None if found is None else self._terms.negation(found)
             case Condition("below", (a, b)) if all(isinstance(x, Opaque | float | int) for x in (a, b)):
                 low, high = self._context.real(a), self._context.real(b)
-                if el.INFINITY not in (*_factors(low), *_factors(high)):
+                if INFINITY not in (*_factors(low), *_factors(high)):
                     return self._value(low) < self._value(high)
         return None
 

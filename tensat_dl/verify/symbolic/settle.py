@@ -15,7 +15,7 @@ from tensat_dl.verify.symbolic import reals
 from tensat_dl.verify.symbolic.assumptions import Assumptions
 from tensat_dl.verify.symbolic.canonical import canonical
 from tensat_dl.verify.symbolic.context import Context, is_last
-from tensat_dl.verify.symbolic.elements import FunctionOf, Read, Summand, Value
+from tensat_dl.verify.symbolic.normal_form import TRUTHS, Factor, FunctionOf, Read, Summand, Value, atoms_in
 from tensat_dl.verify.symbolic.polynomials import long_division
 
 #: So many divisors are multiplied out.
@@ -204,7 +204,7 @@ def _ranges(over: Sequence[tuple[Atom, Int]]) -> list[Bool]:
     ]
 
 
-def _tight_factor(f: el.Factor, context: Context) -> Value:
+def _tight_factor(f: Factor, context: Context) -> Value:
     if not isinstance(f, FunctionOf):
         return el.single(f)
     args = tuple(_tight(a, context) for a in f.args)
@@ -236,7 +236,7 @@ def _needed(
 def _as_one_sum(v: Value, context: Context) -> Value:
     """v with one sum in place of two whose indices are the digits of one index; so are the operands of functions."""
 
-    def inside(f: el.Factor) -> Value:
+    def inside(f: Factor) -> Value:
         if not isinstance(f, FunctionOf) or f.over:
             return el.single(f)
         return el.function(replace(f, args=tuple(_as_one_sum(a, context) for a in f.args)))
@@ -350,7 +350,7 @@ def _without_divisors(v: Value, context: Context) -> Value:
             f
             for t, _ in v.terms
             for f, n in t.factors
-            if n < 0 and el.atoms_in(f).isdisjoint(a for a, _ in t.over) and not _has_squares(f, context)
+            if n < 0 and atoms_in(f).isdisjoint(a for a, _ in t.over) and not _has_squares(f, context)
         )
         divisor = next(divisors, None)
         if divisor is None or _is_nothing(divisor, context):
@@ -365,7 +365,7 @@ def _without_divisors(v: Value, context: Context) -> Value:
     return v
 
 
-def _is_nothing(f: el.Factor, context: Context) -> bool:
+def _is_nothing(f: Factor, context: Context) -> bool:
     """Whether a factor is seen to be 0 by what may still be done with a product of it."""
     v = el.power(el.function(f), 1) if isinstance(f, FunctionOf) else el.single(f)
     for step in (_by_exponentials, _without_divisors):
@@ -374,14 +374,14 @@ def _is_nothing(f: el.Factor, context: Context) -> bool:
     return not canonical(_pruned(v, context)).terms
 
 
-def _has_squares(f: el.Factor, context: Context) -> bool:
+def _has_squares(f: Factor, context: Context) -> bool:
     """Whether a factor is one whose square is something else, or a sum with some. Two of these may have a product of
     0, as |x| + x and |x| - x do: roots and magnitudes matter where a part is chosen that has no such divisor."""
     match f:
         case FunctionOf("sum", (v,)):
             return any(_has_squares(g, context) for t, _ in v.terms for g, _ in t.factors)
         case FunctionOf(fn):
-            return fn in el.TRUTHS or (context.chooses and (fn == "rsqrt" or el.is_magnitude(f)))
+            return fn in TRUTHS or (context.chooses and (fn == "rsqrt" or el.is_magnitude(f)))
     return False
 
 
@@ -390,7 +390,7 @@ def _by_exponentials(v: Value, context: Context) -> Value:
     return el.mapped(v, _defined)
 
 
-def _defined(f: el.Factor) -> Value | None:
+def _defined(f: Factor) -> Value | None:
     if not isinstance(f, FunctionOf) or f.fn not in ("sigmoid", "tanh"):
         return None
     x = el.mapped(f.args[0], _defined)

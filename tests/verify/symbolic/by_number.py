@@ -11,7 +11,7 @@ import numpy as np
 from tensat_dl.ops.semantics import SEMANTICS
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.symbolic import Atom, Condition, Int, Sym
-from tensat_dl.verify.symbolic.elements import Factor, FunctionOf, Read, Symbol, Value
+from tensat_dl.verify.symbolic.normal_form import Factor, FunctionOf, Read, Symbol, Value
 
 Integers = Mapping[Atom, int]
 

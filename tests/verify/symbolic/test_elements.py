@@ -13,7 +13,7 @@ from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Undecided
 from tensat_dl.verify.symbolic.canonical import canonical
 from tensat_dl.verify.symbolic.context import Context
-from tensat_dl.verify.symbolic.elements import Read, Value
+from tensat_dl.verify.symbolic.normal_form import Read, Value
 from tests.verify.symbolic.by_number import number
 
 N = sym.atom("dim", "x", 0)
