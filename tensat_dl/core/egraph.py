@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -111,9 +111,10 @@ class EGraph:
                 found.setdefault((op, attrs, operands[::-1]), c)
         return found
 
-    def without(self, dropped: BoolArray) -> EGraph:
+    def without(self, dropped: BoolArray, opaque: Collection[str] = ()) -> EGraph:
         """The e-graph without the e-nodes ``dropped`` [N], and without e-nodes with a child that is then empty.
-        E-classes keep their numbers. E-nodes of the input program can't be dropped."""
+        E-classes keep their numbers; those that no e-node computes from weights alone any more are no weights.
+        E-nodes of the input program can't be dropped."""
         assert not dropped[self.source[self.source >= 0]].any()
         arities = np.diff(self.offsets)
         user = np.repeat(np.arange(self.num_nodes), arities)
@@ -127,8 +128,13 @@ class EGraph:
         kept = np.flatnonzero(~dropped)
         number = np.cumsum(~dropped) - 1
         before = np.concatenate([[0], np.cumsum(~dropped)])
+        ahead = self.weights_only
+        if ahead[self.node_class[dropped]].any():
+            able = ~dropped & ahead[self.node_class] & [op not in ("input", *opaque) for op in self.op]
+            ahead = self._computable(able)
         return replace(
             self,
+            weights_only=ahead,
             op=tuple(self.op[n] for n in kept.tolist()),
             attrs=tuple(self.attrs[n] for n in kept.tolist()),
             node_class=self.node_class[kept],
@@ -139,6 +145,17 @@ class EGraph:
             cost=self.cost[kept],
             origin=tuple(self.origin[n] for n in kept.tolist()) if self.origin else (),
         )
+
+    def _computable(self, able: BoolArray) -> BoolArray:
+        """[C] the e-classes that the e-nodes ``able`` [N] compute from nothing but each other."""
+        user = np.repeat(np.arange(self.num_nodes), np.diff(self.offsets))
+        found = np.zeros(self.num_classes, np.bool_)
+        while True:
+            waiting = np.bincount(user[~found[self.children]], minlength=self.num_nodes) > 0
+            new = np.bincount(self.node_class[able & ~waiting], minlength=self.num_classes) > 0
+            if (new == found).all():
+                return found
+            found = new
 
 
 def without_choices(graph: Graph) -> EGraph:

@@ -264,9 +264,10 @@ class Round:
         search = self.search
         setup = search.setup
         search.progress.phase("cost")
-        egraph = without_overflows(exploration.egraph)
+        graph = self.start.apart
+        egraph = without_overflows(exploration.egraph, graph.opaque)
         if setup.unfit is not None:
-            egraph = egraph.without(setup.unfit(egraph, self.start.apart))
+            egraph = egraph.without(setup.unfit(egraph, graph), graph.opaque)
         if self.stage.fusing:
             before = [e for known in self.known for e in known.fused(egraph)]
             fused = fuse(egraph, search.model.table, search.model.estimating, before)

@@ -8,7 +8,7 @@ keeps them from failing then.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,9 @@ def fixed_sizes(
     """[N] which e-nodes of what was explored from ``graph`` do not hold at one of other sizes. The graph, the model's
     or another that computes the same, holds at all of them. Of sizes that are ``named`` weights and constants may
     have other shapes, too, and any reshape can be written down."""
-    nodes = derived(egraph, ops, named)
     enodes = ENodes.of(egraph)
     there = [EClassesElsewhere(enodes, graph, one, named) for one in elsewhere]
+    nodes = derived(egraph, ops, named, frozenset[int]().union(*(one.not_constant for one in there)))
     found = np.zeros(egraph.num_nodes, np.bool_)
     for one in there:
         found[one.fixed(nodes)] = True
@@ -50,8 +50,11 @@ def fixed_sizes(
     return found
 
 
-def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
-    """The e-nodes that rules brought whose shapes follow from those of their operands."""
+def derived(
+    egraph: EGraph, ops: OpTable, named: bool = False, not_constant: Container[int] = ()
+) -> list[int]:
+    """The e-nodes that rules brought whose shapes follow from those of their operands: not those of e-classes that
+    are computed from weights alone, but for those that are ``not_constant``, or if sizes are ``named``."""
     source = set(egraph.source.tolist())
     return [
         n
@@ -59,7 +62,7 @@ def derived(egraph: EGraph, ops: OpTable, named: bool = False) -> list[int]:
         if n not in source
         and op in ops
         and not ops[op].opaque
-        and (named or not egraph.weights_only[c])
+        and (named or not egraph.weights_only[c] or c in not_constant)
         and len(egraph.types[c]) == 1
     ]
 
@@ -101,8 +104,7 @@ class EClassesElsewhere:
         ] = {}  #: by the kind of e-node and the operands' shapes there
         #: Whether a reshape can be written down for the shape of its e-class, whatever that is.
         self.free = named
-        weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
-        self.shape: dict[int, Shape] = {c: egraph.types[c][0].shape for c in weights}
+        self.shape: dict[int, Shape] = {}
         self.named: set[int] = set()  #: those of the model's values
         for i, shape in there.shapes(graph).items():
             if (n := egraph.source[i]) >= 0:
@@ -110,6 +112,12 @@ class EClassesElsewhere:
                 self.shape.setdefault(c, shape)
                 if graph.nodes[i].name in there.known:
                     self.named.add(c)
+        weights = [] if named else np.flatnonzero(egraph.weights_only).tolist()
+        #: E-classes that rules have found to be computed from weights alone, as the product of an input and 0 is, and
+        #: that have another shape there: no constant has both.
+        self.not_constant = {
+            c for c in weights if self.shape.setdefault(c, here := egraph.types[c][0].shape) != here
+        }
 
     def fixed(self, waiting: list[int]) -> list[int]:
         """The e-nodes among those ``waiting`` that have another shape than their e-class, or none."""

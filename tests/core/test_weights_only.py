@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tensat_dl.core.egraph import EGraph
@@ -62,3 +63,32 @@ def known_nodes(built: Graph) -> list[int]:
         if n.op not in ("input", "hash", "both") and all(j in known for j in n.inputs):
             known.append(i)
     return known
+
+
+ZERO = """
+opaque op hash(x: tensor) { shape shape(x) }
+rule zero { y = ewmul(x, c) where value(c) == 0.0 => y = fill(; value = 0.0, dtype = f32, shape = shape(y)) }
+rule known { hash(v) => tanh(v) }
+graph g {
+  input x : f32[4, 4]
+  weight v : f32[4, 4]
+  output relu(x * 0.0) + hash(v)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("dropped", "not_ahead"),
+    [
+        (set(), {"input"}),
+        ({"tanh"}, {"input", "hash", "ewadd"}),  # hash is opaque
+        ({"fill"}, {"input", "ewmul", "relu", "ewadd"}),
+    ],
+)
+def test_what_nothing_computes_ahead_any_more_is_no_weight(dropped: set[str], not_ahead: set[str]) -> None:
+    program = program_of(ZERO)
+    e = explored(graph_in(program), program.rules, Limits(), program.ops)
+    source = set(e.source.tolist())
+    left = e.without(np.array([op in dropped and n not in source for n, op in enumerate(e.op)]), {"hash"})
+    own = {left.op[n]: bool(left.weights_only[left.node_class[n]]) for n in left.source if n >= 0}
+    ahead = {op: known for op, known in own.items() if op != "fill"}
+    assert {op for op, known in ahead.items() if not known} == not_ahead

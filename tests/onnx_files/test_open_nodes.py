@@ -291,3 +291,18 @@ def test_a_size_that_is_the_largest(tmp_path: Path) -> None:
     egraph = priced(imported)
     egraph = egraph.without(imported.fixed_sizes(egraph, imported.graph))
     assert {drawn(imported, egraph, seed, tmp_path) for seed in range(12)} == {"agrees"}
+
+
+def test_what_a_rule_makes_constant_may_still_have_an_open_size(tmp_path: Path) -> None:
+    """Times 0 it is zeros, of as many rows as the input has: no weight has these at all sizes."""
+    gemm = make_node("Gemm", ["x", "w", "c"], ["y"], alpha=0.0)
+    proto = model(
+        [gemm], [value("x", "rows", 4)], [value("y", "rows", 5)], [random("w", 4, 5), random("c", 5)]
+    )
+    path = tmp_path / "out.onnx"
+    done = invoke("run", saved(tmp_path, proto), "--no-measure", "-o", path)
+    assert done.code == 0, done.err
+    session = onnxruntime.InferenceSession(path)
+    for rows in (1, 2, 7):
+        (y,) = session.run(None, {"x": np.ones((rows, 4), np.float32)})
+        assert y.shape == (rows, 5)
