@@ -11,16 +11,15 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.expression import base_of
 from tensat_dl.core.graph import Graph
 from tensat_dl.core.rule import RewriteRule
+from tensat_dl.engine.applying import Applying
 from tensat_dl.engine.brake import Brake
-from tensat_dl.engine.compiled import CompiledRule, ruleset
 from tensat_dl.engine.compiled_rules import CompiledRules
 from tensat_dl.engine.exploration import (
     REFINABLE,
@@ -38,10 +37,9 @@ from tensat_dl.engine.exploration import (
 from tensat_dl.engine.groups import View
 from tensat_dl.engine.merging import Merging
 from tensat_dl.engine.naming import EngineState, NodeRow
-from tensat_dl.engine.precount import Key, join_size
-from tensat_dl.engine.reader import MOST_HELD, EngineReader
+from tensat_dl.engine.reader import EngineReader
 from tensat_dl.engine.ready import ReadyRules
-from tensat_dl.engine.selection import Selection, joined
+from tensat_dl.engine.selection import Selection
 from tensat_dl.engine.snapshot import TypeConflict, snapshot
 from tensat_dl.engine.subsets import Refinement
 from tensat_dl.engine.syntax import saturate
@@ -50,10 +48,6 @@ from tensat_dl.ops.table import OpTable
 
 #: Iterations of single-pattern rules before multi-pattern rules run although those have not saturated.
 PATIENCE = 3
-#: A rule that may apply to what it makes takes at most so many steps along a chain in an iteration. If it takes
-#: several, they fill at most this share of the room: other rules have their turn.
-LONGEST = 16
-CHAIN_SHARE = 0.15
 #: This share of the node limit is kept for `refine`, where there are group rules: what an answer uses can be merged
 #: although the exploration ran into its limit.
 REFINING_SHARE = 0.1
@@ -75,21 +69,14 @@ class Explorer:
     compiled: CompiledRules | None = None
 
     def __post_init__(self) -> None:
-        self.brake = Brake()
-        self.notes = dict[str, None]()
         self.multi_done = 0
         self.first_late = 0  #: the first handle of what was made after multi-pattern rules were applied
         self.quiet = 0  #: iterations since group and multi-pattern rules last ran
-        self.done = Counter[str]()  #: matches by single-pattern rule that were applied
-        self.endless = set[str]()  #: rules that took `LONGEST` steps in an iteration: they take one in each
         #: the last snapshot, and what it is of
         self.last: tuple[list[NodeRow], EGraph, tuple[int, ...]] | None = None
         self.applied = set[str]()  #: rules that were, in any iteration
         self.skipped = 0  #: matches of this iteration that would close a cycle
         self.filtered = 0  #: e-nodes on the filter list
-        self.countless = dict[str, int]()  #: matches by rule, at most, where they are too many to look for
-        #: By rule and join: the rows that were joined last, and how many rows that gave.
-        self.counted = dict[tuple[str, int], tuple[list[Sequence[Key]], int]]()
         self.grouping = False  #: whether the e-graph can be refined
         self.seen: View | None = None  #: the e-graph as group rules have seen it last
 
@@ -102,6 +89,7 @@ class Explorer:
         self.selection = Selection(self.store, self.limits, self.estimate)
         self.reader = EngineReader(self.store, self.selection)
         self.ready = ReadyRules(self.store, self.reader)
+        self.applying = Applying(self.store, self.selection, self.reader, self.ready)
         self.merging = Merging(self.graph, self.ops, self.store, self.selection, known.prices)
         self.store.load_graph(self.graph)
         self.ready.choose(self.rules)
@@ -119,7 +107,7 @@ class Explorer:
         """Goes on from the saturated e-graph with more rules, which have all of the iterations. Only None if these
         add nothing."""
         self.rules, self.limits, self.selection.limits = rules, limits, limits
-        self.brake = Brake()
+        self.applying.brake = Brake()
         self.quiet = 0
         self.seen = None  # by other rules
         self.ready.choose(self.rules)
@@ -144,7 +132,7 @@ class Explorer:
             stats: list[RuleStats] = []
             changed, stop = self._iteration(number, stats)
             if stop is None and not changed:
-                stop = "nodes" if self.countless else "saturated"
+                stop = "nodes" if self.applying.countless else "saturated"
             elif stop is None and number == self.limits.iterations:
                 stop = "iterations"
             seconds = self.limits.seconds
@@ -198,7 +186,7 @@ class Explorer:
     def _iteration(self, number: int, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Whether another iteration may find more, and a limit that bound."""
         changed, stop = self._singles(number, stats)
-        held = self.brake.holds(number)
+        held = self.applying.brake.holds(number)
         self.quiet += 1
         if stop is None and (not changed or self.quiet >= PATIENCE):
             more, stop = self._merges(stats)
@@ -217,7 +205,7 @@ class Explorer:
         self.ready.match_lists()
         changed, waiting = False, self.ready.by_kind["single"]
         while ready := self.ready.among(waiting):
-            more, stop = self._each(ready, number, stats)
+            more, stop = self.applying.each(ready, number, stats)
             changed = changed or more
             if stop is not None:
                 return changed, stop
@@ -225,143 +213,6 @@ class Explorer:
             had = {r.key for r in ready}
             waiting = [r for r in waiting if r.key not in had]
         return changed, None
-
-    def _each(
-        self, rules: Sequence[RewriteRule], number: int, stats: list[RuleStats]
-    ) -> tuple[bool, Stop | None]:
-        changed = False
-        nodes = self.selection.nodes()
-        allowed = self.limits.nodes
-        for single in rules:
-            name = single.key
-            if until := self.brake.sits_out(name, number):
-                stats.append(RuleStats(single.name, 0, 0, 0, 0.0, f"sits out until iteration {until}"))
-                continue
-            started = time.perf_counter()
-            left = self.selection.put_off.pop(name, 0)  # these it finds again
-            self.countless.pop(name, None)
-            may_add = self.reader.may_add(single, nodes, self.done[name])
-            if nodes + may_add > self.selection.limit:
-                most = may_add // max(1, len(single.target.nodes))
-                new, full = self._selected(single, most, left, nodes, stats)
-                changed, nodes = changed or new, self.selection.nodes()
-                if full:
-                    return True, "nodes"
-                continue
-            rule = self.ready.compiled(single)
-            assert rule is not None, name
-            matches, updated, now = self._applied(rule, nodes, allowed)
-            changed = changed or updated
-            self.done[name] += matches
-            if not matches:
-                continue
-            note = ""
-            if self.brake.many(name, now - nodes, allowed):
-                until = self.brake.hold(name, number)
-                note = f"added {now - nodes:,} e-nodes and sits out until iteration {until}"
-                self.notes[f"rule {single.name} grew fast and was held back at times"] = None
-            stats.append(
-                RuleStats(single.name, matches, matches, now - nodes, time.perf_counter() - started, note)
-            )
-            nodes = now
-            if nodes >= self.selection.limit:
-                return True, "nodes"
-        return changed, None
-
-    def _applied(self, rule: CompiledRule, nodes: int, allowed: int) -> tuple[int, bool, int]:
-        """Applies a single-pattern rule to its matches in an e-graph of so many e-nodes, and if it may go along a
-        chain, to those that this makes: to how many, whether that changed anything, and the e-nodes then."""
-        matches, changed, now, room = 0, False, nodes, self.selection.limit - nodes
-        for step in count(1):
-            self.store.engine.run(*rule.prepare)
-            counts, updated = self.store.engine.matches(ruleset("rule", rule.name))
-            found = sum(counts.values())
-            matches += found
-            if not updated:
-                break
-            self.reader.changed()
-            self.ready.built(rule.rule, {matched for matched, n in counts.items() if n})
-            changed, now = True, self.selection.nodes()
-            if step == LONGEST:
-                self.endless.add(rule.name)
-            fits = now + found * rule.new_nodes - nodes <= CHAIN_SHARE * room
-            chained = rule.chained and rule.name not in self.endless and fits
-            if not (rule.bounded or chained) or now >= self.selection.limit:
-                break
-            if self.brake.many(rule.name, now - nodes, allowed):
-                break
-            self.store.engine.run(saturate("types"))
-        return matches, changed, now
-
-    def _selected(
-        self, rule: RewriteRule, most: int, left: int, size: int, stats: list[RuleStats]
-    ) -> tuple[bool, bool]:
-        """Applies a rule, which has at most so many matches, to as many as there is room for in an e-graph of this
-        size: whether that changed anything, and whether it leaves some."""
-        started = time.perf_counter()
-        staged = self.ready.compiled(rule, filtered=True)
-        assert staged is not None, rule.key
-        self.store.engine.run(*staged.prepare)
-        if most * len(staged.tensors) > MOST_HELD and self._is_countless(staged):
-            return False, False
-        counts, _ = self.store.engine.matches(ruleset("find", staged.name))
-        matches = left + sum(counts.values())
-        if not matches:
-            return False, False
-        if size + matches * staged.new_nodes <= self.selection.limit:  # nothing to select, so nothing is read
-            return self._apply_all(staged, matches, size, stats, started), False
-        waiting = self.selection.matches(staged, self.reader.now())
-        applied = self._apply_in_order(staged, waiting, self.selection.limit, stats, started)
-        return applied > 0, applied < len(waiting)
-
-    def _apply_all(
-        self, rule: CompiledRule, matches: int, before: int, stats: list[RuleStats], started: float
-    ) -> bool:
-        """Applies a rule to the matches that it has found, so many; whether that changed anything."""
-        _, updated = self.store.engine.matches(ruleset("apply-all", rule.name))
-        after = before
-        if updated:
-            self.reader.changed()
-            self.ready.built(rule.rule)
-            after = self.selection.nodes()
-        seconds = time.perf_counter() - started
-        stats.append(RuleStats(rule.rule.name, matches, matches, after - before, seconds, ""))
-        return updated
-
-    def _is_countless(self, rule: CompiledRule) -> bool:
-        """Whether a rule has too many matches to look for, by what its members have in common."""
-        most = 0
-        for i, tables in enumerate(joined(rule, self.store.engine.freeze())):
-            rows = [table.rows for table in tables]
-            before, size = self.counted.get((rule.name, i), (None, 0))
-            if rows != before:
-                size = join_size(tables)
-                self.counted[rule.name, i] = rows, size
-            most += size
-        if most * len(rule.tensors) > MOST_HELD:
-            self.countless[rule.name] = most
-        return rule.name in self.countless
-
-    def _apply_in_order(
-        self,
-        rule: CompiledRule,
-        matches: Sequence[tuple[int, ...]],
-        most: int,
-        stats: list[RuleStats],
-        started: float,
-    ) -> int:
-        """Applies a rule to matches as `Selection.apply` does, and says so; to how many."""
-        if not matches:
-            return 0
-        before = self.selection.nodes()
-        applied = self.selection.apply(rule, matches, most)
-        self.reader.changed()
-        new = self.selection.nodes() - before
-        self.ready.built(rule.rule)
-        note = self.selection.left(rule, len(matches), applied)
-        seconds = time.perf_counter() - started
-        stats.append(RuleStats(rule.rule.name, len(matches), applied, new, seconds, note))
-        return applied
 
     def _merges(self, stats: list[RuleStats]) -> tuple[bool, Stop | None]:
         """Group rules; and once these have nothing left to merge, multi-pattern rules, while k_multi allows.
@@ -388,7 +239,7 @@ class Explorer:
         self.multi_done += 1
         for rule in multi:
             matches = waiting[rule.name]
-            applied = self._apply_in_order(rule, matches, self.selection.share, stats, time.perf_counter())
+            applied = self.applying.in_order(rule, matches, self.selection.share, stats, time.perf_counter())
             changed = changed or bool(applied)
             full = full or (applied < len(matches) and not self.selection.room(rule, self.selection.nodes()))
         return changed, "nodes" if full else None
@@ -444,9 +295,9 @@ class Explorer:
         notes = [f"rule {name}: {n:,} matches were not tried" for name, n in left.items() if n]
         notes += [
             f"rule {base_of(name)}: up to {n:,} matches are too many to look for"
-            for name, n in self.countless.items()
+            for name, n in self.applying.countless.items()
         ]
-        notes = [*self.notes, *self.selection.restricted.values(), *notes]
+        notes = [*self.applying.notes, *self.selection.restricted.values(), *notes]
         early = bisect_left(names, self.first_late)
         if self.seen is not None and self.seen.rows is not state.rows:
             self.seen = None  # it holds memory

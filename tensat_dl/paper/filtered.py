@@ -206,7 +206,7 @@ class FilteredExplorer(Explorer):
             notes.append(f"{skipped:,} of {total:,} matches skipped: they would close a cycle")
         if no_room:
             why = f"{no_room:,} of {total:,} matches skipped: no room below {self.limits.nodes:,} e-nodes"
-            self.notes[f"rule {name}: {why}"] = None
+            self.applying.notes[f"rule {name}: {why}"] = None
             notes.append(why)
         stats.append(
             RuleStats(name, total, applied, new_nodes, time.perf_counter() - started, "; ".join(notes))

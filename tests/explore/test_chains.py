@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tensat_dl.engine.applying import CHAIN_SHARE, LONGEST
 from tensat_dl.engine.exploration import ExploredIteration, Limits
-from tensat_dl.engine.loop import CHAIN_SHARE, LONGEST
 from tests.explore.graphs import graph_of, program_of, rules_named, steps_of
 
 GROUPED = """

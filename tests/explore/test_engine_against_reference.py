@@ -16,8 +16,8 @@ import pytest
 from tensat_dl.core.egraph import EGraph
 from tensat_dl.core.graph import Graph, GraphBuilder
 from tensat_dl.core.rule import RewriteRule, Side
+from tensat_dl.engine.applying import LONGEST
 from tensat_dl.engine.exploration import Limits
-from tensat_dl.engine.loop import LONGEST
 from tensat_dl.ops.typing import Inference
 from tensat_dl.paper.checkers import CHECKERS
 from tensat_dl.paper.cycles import ClassGraph, OutputEffect, Reached

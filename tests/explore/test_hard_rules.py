@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tensat_dl.engine.applying import LONGEST
 from tensat_dl.engine.exploration import Limits
-from tensat_dl.engine.loop import LONGEST
 from tests.explore.graphs import explored, graph_in, program_of
 from tests.explore.reference import Reference, counterparts
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost import CostModel, load_device
-from tensat_dl.engine import loop, selection
+from tensat_dl.engine import applying, selection
 from tensat_dl.engine.exploration import Limits
 from tensat_dl.engine.loop import Explorer
 from tensat_dl.engine.naming import EngineState
@@ -400,7 +400,7 @@ THREE_FACTORS = """
 def test_matches_that_merges_make_too_many_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted anew where e-classes were merged, even if there is hardly an e-node more."""
     most = 2_000_000
-    monkeypatch.setattr(loop, "MOST_HELD", most)
+    monkeypatch.setattr(applying, "MOST_HELD", most)
     members = 12
     program = program_of(THREE_FACTORS)
     names = ("list-mul", "second", "third", "equal-factors")
