@@ -315,7 +315,8 @@ def verified(result: Result) -> str:
         return "skipped"
     parts: list[str] = [found.status]
     if found.max_rel_error == found.max_abs_error == 0:
-        parts.append("no difference")
+        if found.status != "different":
+            parts.append("no difference")
     elif found.max_rel_error is not None and found.max_abs_error is not None:
         parts.append(f"largest error {found.max_rel_error:.1e} relative, {found.max_abs_error:.1e} absolute")
     if found.inputs:

@@ -41,9 +41,6 @@ class Arithmetic(ABC, Generic[V]):
         if value.denominator > LARGEST_DENOMINATOR:
             self.rounded.add(f"the constant {float(value)!r}")
 
-    def note_choice(self, c: V, x: V, y: V) -> None:
-        """To be called for each choice between the elements of two tensors."""
-
     @abstractmethod
     def dtype(self, x: V) -> str:
         """``f64``, ``i64`` or ``bool``: which of these stands for the tensor's element type."""
@@ -68,6 +65,10 @@ class Arithmetic(ABC, Generic[V]):
     @abstractmethod
     def divide(self, x: V, y: V) -> V:
         """Raises `ZeroDivisionError` where a divisor is zero."""
+
+    def choose(self, c: V, x: V, y: V) -> V:
+        """x where c holds, y elsewhere: y + c (x - y), which is right for any c that is 0 or 1."""
+        return self.add(y, self.multiply(c, self.subtract(x, y)))
 
     @abstractmethod
     def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[V]) -> V:

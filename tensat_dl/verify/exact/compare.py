@@ -43,7 +43,8 @@ from tensat_dl.verify.exact.floats import compare_floats, lost_in
 from tensat_dl.verify.exact.modular import PRIMES, Modular, Residues, fresh_primes
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
-from tensat_dl.verify.exact.result import Difference, Exact
+from tensat_dl.verify.exact.result import Difference, Exact, number
+from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors
 
 #: Sets of numbers that exact values are drawn from; besides, so many times numbers near the graphs' constants are, or
 #: until so many elements were, as there are many such numbers; and as often numbers far beyond them.
@@ -56,10 +57,36 @@ LONG = 24
 ATTEMPTS = 8
 #: Graphs with more floating-point operations are not evaluated in Python's numbers.
 MOST_RATIONAL_OPERATIONS = 3_000_000
+#: Why graphs differ that are equal elsewhere.
+AT_ZERO = "what has a value before has another or none after, where a divisor is zero"
 
 
 def compare_exactly(before: Graph, after: Graph, ops: OpTable, seed: int = 0) -> Exact:
     """Whether two graphs with the same inputs, weights and outputs (by name) compute the same."""
+    return also_at_zero_divisors(_compared(before, after, ops, seed), before, after, ops, seed)
+
+
+def also_at_zero_divisors(
+    found: Exact,
+    before: Graph,
+    after: Graph,
+    ops: OpTable,
+    seed: int,
+    operations: int = MOST_RATIONAL_OPERATIONS,
+) -> Exact:
+    """``found``, or "different" in its place if graphs of no more operations than so many differ where divisors are
+    zero."""
+    small = operations_of(before, ops) + operations_of(after, ops) <= operations
+    if found.status != "equal" or found.level == "float" or not small:
+        return found
+    try:
+        difference = compare_at_zero_divisors(before, after, ops, seed)
+    except (OutOfReach, ValueError):
+        return found
+    return found if difference is None else Exact("different", "integer", None, difference, AT_ZERO)
+
+
+def _compared(before: Graph, after: Graph, ops: OpTable, seed: int) -> Exact:
     if reason := interface_difference(before, after):
         return Exact("different", "modular", reason=reason)
     try:
@@ -258,12 +285,8 @@ def _difference(
         unequal = np.asarray(p != q)
         if unequal.any():
             index = place(unequal)
-            return Difference(name, index, _number(p[index]), _number(q[index]), values, modulus)
+            return Difference(name, index, number(p[index]), number(q[index]), values, modulus)
     return None
-
-
-def _number(element: int | Fraction | np.generic) -> int | Fraction:
-    return element if isinstance(element, int | Fraction) else int(element)
 
 
 def operations_of(graph: Graph, ops: OpTable) -> float:

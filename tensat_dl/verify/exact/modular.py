@@ -129,9 +129,10 @@ class Modular(Arithmetic[Residues]):
         self.stand_ins.add("max")
         return self._random("max g", self.sums(sums, terms, self._random("max h", x)))
 
-    def note_choice(self, c: Residues, x: Residues, y: Residues) -> None:
+    def choose(self, c: Residues, x: Residues, y: Residues) -> Residues:
         """Conditions are residues: what is not equal for these need not differ for 0 and 1."""
         self.stand_ins.add("select")
+        return super().choose(c, x, y)
 
     def pick(self, function: Callable[[Array, Array], Array], x: Residues, places: Residues) -> Residues:
         raise OutOfReach("indices are integers, not residues")

@@ -85,12 +85,6 @@ def power(a: Arithmetic[V], x: V, exponent: float) -> V:
     return out if exact >= 0 else a.divide(_one(a), out)
 
 
-def select(a: Arithmetic[V], c: V, x: V, y: V) -> V:
-    """y + c (x - y), which is right for any c that is 0 or 1."""
-    a.note_choice(c, x, y)
-    return a.add(y, a.multiply(c, a.subtract(x, y)))
-
-
 def _negative(a: Arithmetic[V], x: V) -> V:
     return a.subtract(a.whole(np.asarray(0), x), x)
 
@@ -262,7 +256,7 @@ EXACT_SEMANTICS: Mapping[str, ExactSemantics[Any]] = {
     "power": power,
     "equal": equal,
     "greater": lambda a, x, y: a.function("is positive", a.subtract(x, y)),
-    "select": select,
+    "select": lambda a, c, x, y: a.choose(c, x, y),
     "cast": lambda a, x, to: a.typed(x, to),
     **{name: partial(activation, name) for name in FUNCTIONS},
     "matmul": matmul,

@@ -58,10 +58,6 @@ class Rational(Arithmetic[Array]):
         self.calls: set[tuple[object, ...]] = set()
         self.compared: list[tuple[str, frozenset[bool]]] = []
 
-    def note_choice(self, c: Array, x: Array, y: Array) -> None:
-        chosen, differ = np.broadcast_arrays(c, x != y)
-        self.compared.append(("select", frozenset(map(bool, chosen[differ].tolist()))))
-
     def dtype(self, x: Array) -> str:
         return {"O": "f64", "b": "bool"}.get(x.dtype.kind, "i64")
 
@@ -89,6 +85,11 @@ class Rational(Arithmetic[Array]):
         if not np.all(y):
             raise ZeroDivisionError
         return _typed(elementwise.quotient(x, y), x, y)
+
+    def choose(self, c: Array, x: Array, y: Array) -> Array:
+        chosen, differ = np.broadcast_arrays(c, x != y)
+        self.compared.append(("select", frozenset(map(bool, chosen[differ].tolist()))))
+        return _typed(np.where(c, x, y), x, y)
 
     def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Array]) -> Array:
         return function(xs)

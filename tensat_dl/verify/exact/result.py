@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from tensat_dl.core.graph import attr_text
 from tensat_dl.ops.semantics.arrays import Array
 
@@ -54,3 +56,8 @@ class Exact:
     reason: str = ""
     stand_ins: tuple[str, ...] = ()
     compared: tuple[tuple[str, frozenset[bool]], ...] = ()
+
+
+def number(element: int | Fraction | np.generic) -> int | Fraction:
+    """An element of an array as a number of Python's."""
+    return element if isinstance(element, int | Fraction) else int(element)

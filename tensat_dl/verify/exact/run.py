@@ -14,6 +14,7 @@ from tensat_dl.verify.equivalence import Equivalence, interface_difference
 from tensat_dl.verify.exact.arithmetic import OutOfReach
 from tensat_dl.verify.exact.compare import (
     Half,
+    also_at_zero_divisors,
     compare_far,
     compare_integers,
     compare_modular,
@@ -66,6 +67,7 @@ def compare_if_small(before: Graph, after: Graph, ops: OpTable, seed: int, half:
         reason = f"too large (it would take about {takes:.0f} s, more than {PATIENCE:.0f})"
         return Exact("unsupported", "modular", reason=reason)
     found = _exactly(before, after, ops, seed, half, takes)
+    found = also_at_zero_divisors(found, before, after, ops, seed, MOST_OPERATIONS)
     if found.status == "unsupported":
         beyond = compare_far(before, after, ops, seed)
         if beyond.status == "different":

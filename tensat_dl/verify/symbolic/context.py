@@ -18,7 +18,7 @@ from tensat_dl.verify.exact.constants import meant
 from tensat_dl.verify.symbolic import elements as el
 from tensat_dl.verify.symbolic.assumptions import Assumptions, Digits
 from tensat_dl.verify.symbolic.division import digits
-from tensat_dl.verify.symbolic.divisors import is_divisor
+from tensat_dl.verify.symbolic.divisors import is_divisor, may_be_zero
 from tensat_dl.verify.symbolic.elements import NotReal, TooLarge
 from tensat_dl.verify.symbolic.functions import (
     PARTIAL,
@@ -28,7 +28,17 @@ from tensat_dl.verify.symbolic.functions import (
     is_positive,
     only_factor,
 )
-from tensat_dl.verify.symbolic.needs import COMPARED, QUOTIENT, ROOT, Bounded, Choice, Guard, Need, Needs
+from tensat_dl.verify.symbolic.needs import (
+    COMPARED,
+    POINT,
+    QUOTIENT,
+    ROOT,
+    Bounded,
+    Choice,
+    Guard,
+    Need,
+    Needs,
+)
 from tensat_dl.verify.symbolic.normal_form import FunctionOf, Read, Summand, Symbol, Value, names_in
 from tensat_dl.verify.symbolic.polynomials import quotient_by, recombined
 from tensat_dl.verify.symbolic.unproved import Inexpressible
@@ -64,7 +74,7 @@ class Context:
     extents: dict[Atom, Int] = field(default_factory=dict)
     free: set[Atom] = field(default_factory=set)  #: indices of the result
     dtypes: dict[str, str | Opaque] = field(default_factory=dict)  #: of variables
-    #: What partial functions have been applied to, and divisors that are 0 for many numbers.
+    #: What partial functions have been applied to, and divisors that may be 0.
     needs: Needs = field(default_factory=Needs)
     chooses: bool = False  #: whether parts are chosen by what no case of the proof decides
 
@@ -254,6 +264,9 @@ class Context:
             self.needs.note(fn if power else ROOT, args[0])
         if (fn in DIVIDING or power) and not is_divisor(args[-1], self.known.holds, self._truths()):
             self.needs.note(fn if power or fn == QUOTIENT else "divisor", args[-1])
+        elif fn == "inverse":
+            for part in may_be_zero(args[-1], self.known.holds):
+                self.needs.note(POINT, part)
         return applied(fn, args)
 
     def _truths(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Which divisors are not 0 for all elements, whatever the sizes: a proof takes for granted that these are not 0.
 
-A divisor that is 0 for some elements alone says nothing of a rule. One that is 0 for all elements, at some sizes or
-for some attributes, or that is 0 for a whole range of elements, is a divisor of the target only if the source has it.
+What is divided by 0 has no value, so a divisor that is 0 for some elements alone is a divisor of the target only if
+the source has it, for the same element. So is one that is 0 for all elements, at some sizes or for some attributes,
+or for a whole range of elements; and there nothing cancels.
 """
 
 from __future__ import annotations
@@ -84,6 +85,21 @@ def _is_above_zero(t: Summand, holds: Holds) -> bool:
 def _is_somewhere(t: Summand, holds: Holds) -> bool:
     """Whether a term's guards hold for sure, and its sums are not empty."""
     return not t.guards and all(holds(sym.at_most(1, n)) for _, n in t.over)
+
+
+def may_be_zero(v: Value, holds: Holds) -> Iterator[Value]:
+    """What of v is 0 for some elements where v is: its factors, without what scales them, or all of it."""
+    match v.terms:
+        case ((t, _),) if not t.guards and not t.over:
+            for f, n in t.factors:
+                if (
+                    n > 0
+                    and not (isinstance(f, Symbol) and _is_nonzero_factor(f, holds))
+                    and not _is_above_zero(Summand(((f, 1),)), holds)
+                ):
+                    yield el.single(f)
+        case ((_, c), *_) if not (is_positive(v) and any(_is_above_zero(t, holds) for t, _ in v.terms)):
+            yield el.scaled(v, 1 / c)
 
 
 # ---- not 0 for all elements ---------------------------------------------------------------------------------

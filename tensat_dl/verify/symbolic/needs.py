@@ -25,6 +25,8 @@ Guard = Condition | Choice
 
 #: Kinds of what is no number where it has no value, and not infinite: roots, and quotients of integers.
 ROOT, QUOTIENT = "root", "quotient"
+#: The kind of divisors that are 0 for single elements.
+POINT = "point"
 #: How a comparison loses what its operands need.
 COMPARED = "compared"
 
@@ -55,7 +57,7 @@ class Need:
 
     def losing(self, ways: Ways) -> Need:
         """What is lost in some ways as well."""
-        kept = (w for w in ways if not (self.kind in (ROOT, QUOTIENT) and isinstance(w, Bounded)))
+        kept = (w for w in ways if not (self.kind in (ROOT, QUOTIENT, POINT) and isinstance(w, Bounded)))
         return replace(self, lost=_one_after_the_other(self.lost, tuple(kept)))
 
     def where(self, names: Mapping[Atom, Int]) -> Bool:

@@ -1,5 +1,5 @@
-"""Roots and logarithms, which negative numbers do not have, and divisors that are 0 for many numbers: a target has
-those of its source alone."""
+"""Roots and logarithms, which negative numbers do not have, and divisors that may be 0: a target has those of its
+source alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tensat_dl.verify.symbolic.settle import Remainder, settle
 from tensat_dl.verify.symbolic.unproved import Unproved
 
 _REASON = (
-    "its target has roots or logarithms of numbers that may be negative, or divisors that are 0 for many"
+    "its target has roots or logarithms of numbers that may be negative, or divisors that may be 0, "
+    "which its source has not"
 )
 
 

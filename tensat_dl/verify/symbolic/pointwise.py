@@ -17,7 +17,8 @@ from tensat_dl.verify.symbolic.context import Context, Index, Tensor, element_at
 from tensat_dl.verify.symbolic.division import digits
 from tensat_dl.verify.symbolic.functions import is_integer, only_factor
 from tensat_dl.verify.symbolic.needs import both_ways
-from tensat_dl.verify.symbolic.normal_form import FunctionOf, Read, Symbol, Value
+from tensat_dl.verify.symbolic.normal_form import Factor, FunctionOf, Read, Symbol, Value
+from tensat_dl.verify.symbolic.unproved import Inexpressible
 
 Attributes = Mapping[str, Any]
 #: An element that is not written down yet.
@@ -151,10 +152,26 @@ def _select(context: Context, attrs: Attributes, elements: Sequence[Element]) ->
         return x() if condition.constant else y()
     taken, other = both_ways(condition)
     with context.under(taken):
-        first = x()
+        first = _where_chosen(x(), condition, taken=True)
     with context.under(other):
-        second = y()
+        second = _where_chosen(y(), condition, taken=False)
     return el.add(second, el.multiply(condition, el.subtract(first, second)))
+
+
+def _where_chosen(v: Value, condition: Value, taken: bool) -> Value:
+    """An element where a condition holds, or where it does not. Truth values that it is divided by are 1 there: times
+    the condition they would cancel, where they are 0, too."""
+    truths = {f for t, _ in condition.terms for f, _ in t.factors}
+    for truth in {f for t, _ in v.terms for f, n in t.factors if n < 0} & truths:
+        if _with(condition, truth, 0).constant != (not taken):
+            raise Inexpressible("it divides by a truth value, which may be 0 where that matters")
+        v = _with(v, truth, 1)
+    return v
+
+
+def _with(v: Value, factor: Factor, number: int) -> Value:
+    """v with a number in place of a factor."""
+    return el.mapped(v, lambda f: el.number(number) if f == factor else None)
 
 
 #: Operators that compute element by element.

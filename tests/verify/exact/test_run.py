@@ -203,3 +203,24 @@ def test_quotients_of_integers_are_compared_in_exact_numbers() -> None:
     after = graph_of(f"{body} poolavg(x; kernel = 4)")
     assert compare_if_small(before, before, OPS, 0).status == "equal"
     assert compare_if_small(before, after, OPS, 0).status == "different"
+
+
+GUARDED = """
+/// True but where y is 0.
+rule drop { select(equal(y, 0.0), x, x / y) => x / y }
+graph g {
+  input x : f32[8, 8]
+  input y : f32[8, 8]
+  output z = select(equal(y, 0.0), x, x / y)
+}
+"""
+
+
+def test_a_guard_that_is_dropped_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "guard.tsr"
+    path.write_text(GUARDED)
+    done = invoke("run", path, "-o", tmp_path / "out.tsr")
+    assert done.code == 1
+    assert "of output z is" in " ".join(done.out.split())
+    assert "nan after" in " ".join(done.out.split())
+    assert not (tmp_path / "out.tsr").exists()

@@ -87,7 +87,11 @@ def test_a_list_rule_is_examined_for_several_lengths() -> None:
 
 @pytest.mark.parametrize(
     ("name", "rule"),
-    [(name, r) for name in ("false_operators.tsr", "false_values.tsr") for r in own(name)],
+    [
+        (name, r)
+        for name in ("false_operators.tsr", "false_values.tsr", "false_at_zero.tsr")
+        for r in own(name)
+    ],
     ids=lambda x: x if isinstance(x, str) else x.name,
 )
 def test_false_rule_about_other_operators_or_some_values_is_refuted(name: str, rule: RewriteRule) -> None:

@@ -55,7 +55,7 @@ def proved(rule: RewriteRule, path: str) -> str:
     ("file", "rule"),
     [
         (f, r)
-        for f in ("false_rules.tsr", "false_operators.tsr", "false_values.tsr")
+        for f in ("false_rules.tsr", "false_operators.tsr", "false_values.tsr", "false_at_zero.tsr")
         for r in own(str(RULES / f))
     ],
     ids=lambda x: x if isinstance(x, str) else x.name,

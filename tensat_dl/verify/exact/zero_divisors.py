@@ -1,0 +1,120 @@
+"""Compares two graphs where divisors are zero: what has a value in the first graph has the same one in the second.
+
+A proof, and numbers at random, say nothing of a divisor that is 0. An element that is divided by 0 has no value, nor
+has what is computed from it. But a `select` that takes its other operand has one, and so has what is not divided at
+all: there the second graph has to have it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from tensat_dl.core.graph import FLOATS, Graph
+from tensat_dl.ops.semantics.arrays import Array
+from tensat_dl.ops.table import OpTable
+from tensat_dl.verify.equivalence import place
+from tensat_dl.verify.exact.constants import near
+from tensat_dl.verify.exact.draws import FRACTIONS, WHOLE, exact_values, leaves
+from tensat_dl.verify.exact.operators import evaluate
+from tensat_dl.verify.exact.rational import COMPARISONS, Rational
+from tensat_dl.verify.exact.result import Difference, number
+
+#: Operators that divide, of which roots are looked for elsewhere.
+DIVIDING = frozenset({"ewdiv", "power"})
+#: How often values are drawn from each set of numbers, or until so many elements were.
+TURNS = 2
+ELEMENTS = 24
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """In place of a number that is not there. What is computed from it is not there, either."""
+
+    def _itself(self, *_: object) -> _Nothing:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _itself
+    __neg__ = __pow__ = _itself
+
+
+NOTHING: Any = _Nothing()
+_is_nothing = np.frompyfunc(lambda x: x is NOTHING, 1, 1)
+
+
+class Lost(ArithmeticError):
+    """A comparison, or a cast to integers, of what has no value: machines make something of it."""
+
+
+def missing(x: Array) -> Array:
+    """Which elements have no value."""
+    return np.asarray(_is_nothing(x) if x.dtype == object else False).astype(np.bool_)
+
+
+def _elsewhere(function: Callable[[Array], Array], x: Array, there: Array | None = None) -> Array:
+    """A function of elements that have a value; what is not ``there`` has none."""
+    gone = missing(x)
+    if not gone.any():
+        return function(x)
+    out = function(np.where(gone, 0, x))
+    return np.asarray(np.where(gone if there is None else ~there, NOTHING, out), object)
+
+
+class Partial(Rational):
+    """Rational numbers, and `NOTHING` for a quotient by 0. That of integers is a `ZeroDivisionError`, as no machine
+    has one."""
+
+    def divide(self, x: Array, y: Array) -> Array:
+        zero = np.asarray(y == 0, np.bool_)
+        if not zero.any() or object not in (x.dtype, y.dtype):
+            return super().divide(x, y)
+        return np.asarray(np.where(zero, NOTHING, super().divide(x, np.where(zero, 1, y))), object)
+
+    def largest(
+        self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Array
+    ) -> Array:
+        there = ~missing(np.asarray(sums(x))) if missing(x).any() else None
+        return _elsewhere(lambda x: super(Partial, self).largest(sums, largest, terms, x), x, there)
+
+    def typed(self, x: Array, to: str) -> Array:
+        if to not in FLOATS and missing(x).any():
+            raise Lost
+        return super().typed(x, to)
+
+    def function(self, name: str, x: Array) -> Array:
+        if name in COMPARISONS and missing(x).any():
+            raise Lost
+        return _elsewhere(lambda x: super(Partial, self).function(name, x), x)
+
+
+def compare_at_zero_divisors(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
+    """An element that has a value in the first graph, and another or none in the second, of two graphs that are equal
+    in exact numbers where no divisor is 0."""
+    if DIVIDING.isdisjoint(ops.closure(n.op for graph in (before, after) for n in graph.nodes)):
+        return None
+    types = leaves((before, after))
+    turns = max(TURNS, ELEMENTS // max(1, sum(t.size for t in types.values())))
+    seen: set[Any] = set()
+    for i in range(len(WHOLE) + 2):
+        drawn = WHOLE[i] if i < len(WHOLE) else (FRACTIONS[0], near(seen))[i - len(WHOLE)]
+        for turn in range(turns if drawn else 0):
+            a = Partial((seed, "zero", i, turn))
+            values = exact_values(types, drawn, seed, "zero", i, turn)
+            try:
+                x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
+            except ArithmeticError:
+                continue
+            finally:
+                seen |= a.constants
+            for (name, _), p, q in zip(before.outputs, x, y, strict=True):
+                unequal = np.asarray(~missing(p) & np.asarray(p != q, np.bool_))
+                if unequal.any():
+                    at = place(unequal)
+                    return Difference(
+                        name, at, number(p[at]), nan if q[at] is NOTHING else number(q[at]), values
+                    )
+    return None
