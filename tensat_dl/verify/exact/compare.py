@@ -76,11 +76,13 @@ def also_at_zero_divisors(
 ) -> Exact:
     """``found``, or "different" in its place if graphs of no more operations than so many differ where divisors are
     zero."""
-    small = operations_of(before, ops) + operations_of(after, ops) <= operations
-    if found.status != "equal" or found.level == "float" or not small:
+    if found.status != "equal" or found.level == "float":
+        return found
+    takes = operations_of(before, ops) + operations_of(after, ops)
+    if takes > operations:
         return found
     try:
-        difference = compare_at_zero_divisors(before, after, ops, seed)
+        difference = compare_at_zero_divisors(before, after, ops, takes, seed)
     except (OutOfReach, ValueError):
         return found
     return found if difference is None else Exact("different", "integer", None, difference, AT_ZERO)

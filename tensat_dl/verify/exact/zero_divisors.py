@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 from math import nan
 from typing import Any
 
@@ -18,7 +19,7 @@ from tensat_dl.core.graph import FLOATS, Graph
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
-from tensat_dl.verify.exact.constants import near
+from tensat_dl.verify.exact.constants import near, numbers
 from tensat_dl.verify.exact.draws import FRACTIONS, WHOLE, exact_values, leaves
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import COMPARISONS, Rational
@@ -26,9 +27,12 @@ from tensat_dl.verify.exact.result import Difference, number
 
 #: Operators that divide, of which roots are looked for elsewhere.
 DIVIDING = frozenset({"ewdiv", "power"})
-#: How often values are drawn from each set of numbers, or until so many elements were.
+#: How often values are drawn from each set of numbers, or until so many elements were; but less often where that
+#: would take more operations than so many, down to so many draws.
 TURNS = 2
 ELEMENTS = 24
+WORK = 500_000
+FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -91,30 +95,28 @@ class Partial(Rational):
         return _elsewhere(lambda x: super(Partial, self).function(name, x), x)
 
 
-def compare_at_zero_divisors(before: Graph, after: Graph, ops: OpTable, seed: int) -> Difference | None:
+def compare_at_zero_divisors(
+    before: Graph, after: Graph, ops: OpTable, operations: float, seed: int
+) -> Difference | None:
     """An element that has a value in the first graph, and another or none in the second, of two graphs that are equal
-    in exact numbers where no divisor is 0."""
+    in exact numbers where no divisor is 0, and take so many ``operations``."""
     if DIVIDING.isdisjoint(ops.closure(n.op for graph in (before, after) for n in graph.nodes)):
         return None
     types = leaves((before, after))
+    sets = [s for s in (WHOLE[0], near(numbers((before, after), ops)), *WHOLE[1:], FRACTIONS[0]) if s]
     turns = max(TURNS, ELEMENTS // max(1, sum(t.size for t in types.values())))
-    seen: set[Any] = set()
-    for i in range(len(WHOLE) + 2):
-        drawn = WHOLE[i] if i < len(WHOLE) else (FRACTIONS[0], near(seen))[i - len(WHOLE)]
-        for turn in range(turns if drawn else 0):
-            a = Partial((seed, "zero", i, turn))
-            values = exact_values(types, drawn, seed, "zero", i, turn)
-            try:
-                x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
-            except ArithmeticError:
-                continue
-            finally:
-                seen |= a.constants
-            for (name, _), p, q in zip(before.outputs, x, y, strict=True):
-                unequal = np.asarray(~missing(p) & np.asarray(p != q, np.bool_))
-                if unequal.any():
-                    at = place(unequal)
-                    return Difference(
-                        name, at, number(p[at]), nan if q[at] is NOTHING else number(q[at]), values
-                    )
+    draws = max(FEWEST, min(turns * len(sets), int(WORK / max(1, operations))))
+    for k, drawn in zip(range(draws), cycle(sets), strict=False):
+        a = Partial((seed, "zero", k))
+        values = exact_values(types, drawn, seed, "zero", k)
+        try:
+            x, y = evaluate(before, values, a, ops), evaluate(after, values, a, ops)
+        except ArithmeticError:
+            continue
+        for (name, _), p, q in zip(before.outputs, x, y, strict=True):
+            unequal = np.asarray(~missing(p) & np.asarray(p != q, np.bool_))
+            if unequal.any():
+                at = place(unequal)
+                after_all = nan if q[at] is NOTHING else number(q[at])
+                return Difference(name, at, number(p[at]), after_all, values)
     return None
