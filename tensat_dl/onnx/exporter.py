@@ -21,7 +21,8 @@ from tensat_dl.onnx.opaque import operands
 from tensat_dl.onnx.operator import NodeWriter, OnnxTensor
 from tensat_dl.onnx.operators.movement import write_reshape
 from tensat_dl.onnx.ranges import record
-from tensat_dl.onnx.subgraphs import captured
+from tensat_dl.onnx.shapes_taken import Shapes, take_shapes
+from tensat_dl.onnx.subgraphs import captured, release
 from tensat_dl.onnx.tensors import ONNX_DTYPES
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.symbolic import Int
@@ -99,6 +100,7 @@ def _sweep(graph: ir.Graph) -> None:
     graph.sort()
     for node in reversed(graph):
         if not any(v.uses() or v.is_graph_output() for v in node.outputs):
+            release(node)
             graph.remove(node, safe=True)
     inputs = set(graph.inputs)
     for name, value in list(graph.initializers.items()):
@@ -161,7 +163,8 @@ class _Exporter:
                 redone[node.name] = self.encoder.tensors[i].value
         self._outputs(before, after)
         self._shapes_of(redone)
-        if self.imported.aliases or len(self.model.graph) > self._before:
+        taken = take_shapes(self.writer, self._shapes())
+        if taken or self.imported.aliases or len(self.model.graph) > self._before:
             _sweep(self.model.graph)
 
     # ---- values ------------------------------------------------------------------------------------------
@@ -305,3 +308,18 @@ class _Exporter:
             for use in tuple(former.uses()):
                 if use.node.op_type in ("Shape", "Size") and use.node.domain == "":
                     use.node.replace_input_with(use.idx, value)
+
+    def _shapes(self) -> dict[ir.Value, Shapes]:
+        """The shapes of the model's own values and of those that were written, here and elsewhere, as far as they are
+        known."""
+        found: dict[ir.Value, Shapes] = {}
+        looked_at = [self.imported.shapes, *self.imported.elsewhere]
+        for name in self.imported.shapes:
+            known = [shapes[name] for shapes in looked_at if name in shapes]
+            if name in self.values and len(known) == len(looked_at):
+                found[self.values[name]] = tuple(known)
+        for i, tensor in self.encoder.tensors.items():
+            known = [shapes[i] for shapes in self.elsewhere if i in shapes]
+            if len(known) == len(self.elsewhere):
+                found[tensor.value] = (tensor.type.shape, *known)
+        return found

@@ -58,6 +58,7 @@ class Imported:
     dims: Mapping[str, int]  #: sizes of the dimensions that the model leaves open
     said: Mapping[str, DimSizes]  #: where an answer has to hold and what it is optimized for, of these
     typical: Sequence[str]  #: the names of those whose sizes nobody gave
+    shapes: Mapping[str, Shape]  #: of values at these sizes
     elsewhere: Sequence[Mapping[str, Shape]]  #: shapes of values where one of these has another size
     turning: Sequence[Mapping[str, int]]  #: other sizes at which the model may do something else
     #: If it is optimized for several sizes of a dimension: those of all, and the shapes of values there.
@@ -211,6 +212,7 @@ def imported(
         bound,
         said,
         [name for name in bound if name not in asked or not (asked[name].sizes or asked[name].fixed)],
+        facts.shapes(),
         [*shapes[: len(examined)], *(there for at, there in in_mix if at != bound), *odd],
         [{name: n for name, n in sizes.items() if n != bound[name]} for sizes in turning],
         in_mix,

@@ -26,6 +26,16 @@ def captured(node: ir.Node) -> Iterator[ir.Value]:
         yield from (v for v in (*taken, *graph.outputs) if v not in inside)
 
 
+def release(node: ir.Node) -> None:
+    """Lets the subgraphs of a node that is removed take nothing more: they would be uses of what is around it."""
+    for graph in subgraphs(node):
+        for every in (graph, *graph.subgraphs()):
+            every.outputs.clear()
+        for inner in ir.traversal.RecursiveGraphIterator(graph):
+            for k in range(len(inner.inputs)):
+                inner.replace_input_with(k, None)
+
+
 def _defined(graph: ir.Graph) -> Iterator[ir.Value]:
     """Every value that is defined in a graph or within it."""
     for inner in (graph, *graph.subgraphs()):
