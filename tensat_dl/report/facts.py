@@ -225,14 +225,15 @@ def _faster(before: float, after: float) -> str:
 
 def latency(ms: float, like: float | None = None) -> str:
     """A cost in milliseconds with four significant digits; in microseconds if it, or a cost that is shown with it and
-    is ``like`` it, is less than a millisecond."""
+    is ``like`` it, is less than a millisecond, and in seconds if that is more than a minute."""
     if not isfinite(ms):
         return "unknown"
-    value, unit = (1000 * ms, "µs") if 0 < (like or ms) < 1 else (ms, "ms")
+    shown = like or ms
+    value, unit = (1000 * ms, "µs") if 0 < shown < 1 else (ms, "ms") if shown < 60_000 else (ms / 1000, "s")
     if value == 0:
         return f"0 {unit}"
     text = f"{value:#.4g}"
-    return f"{value:.0f} {unit}" if "e" in text and value >= 1 else f"{text.rstrip('.')} {unit}"
+    return f"{value:,.0f} {unit}" if "e" in text and value >= 1 else f"{text.rstrip('.')} {unit}"
 
 
 def seconds(value: float) -> str:
