@@ -108,7 +108,10 @@ class ModelFacts:
 
     def _visit(self, node: ir.Node) -> None:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
-            tensor = ir.convenience.get_const_tensor(node.outputs[0])
+            try:
+                tensor = ir.convenience.get_const_tensor(node.outputs[0])
+            except (TypeError, ValueError):  # ONNX Runtime loads some with more attributes than the value
+                tensor = None
             if tensor is not None:
                 self._constant(str(node.outputs[0].name), tensor)
                 return

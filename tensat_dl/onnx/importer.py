@@ -32,6 +32,7 @@ from tensat_dl.onnx.recipes import DIFFERENT, Recipes
 from tensat_dl.onnx.tensors import HANDLE, constant, tensor_type
 from tensat_dl.onnx.turning import Turning
 from tensat_dl.onnx.typical_sizes import at_sizes, typical
+from tensat_dl.onnx.validity import refuse_invalid
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.sizes.dim_sizes import DimSizes, dim_sizes, ranges_in_text
 from tensat_dl.sizes.fixed import fixed_sizes
@@ -158,6 +159,7 @@ def import_model(
     """Reads a model. ``dims`` says the sizes of its open dimensions (see `DimSizes.of`), which an .npz file of
     ``inputs`` gives, too. Raises `TsrError`, and TypeError and ValueError for what is no size."""
     model, older = read_model(path), 0
+    refuse_invalid(path, model)
     if 0 < opset(model) < OLDEST:
         model, older = converted(model, path), opset(model)
     given = None if inputs is None else read_inputs(inputs, model)

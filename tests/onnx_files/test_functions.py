@@ -19,6 +19,7 @@ from onnx.helper import make_node, make_opsetid
 from tests.cli.running import invoke
 
 from .models import model, operators, random, read, rewriting, round_trip, saved, value
+from .refusing import refused
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -217,20 +218,19 @@ def test_bodies_take_the_place_of_calls(name: str, tmp_path: Path) -> None:
             ),
             "QuickGelu (the model has a function of this name) ×1",
         ),
-        (
-            calling(
-                [call("Again", ["x"], ["y"])],
-                [function("Again", ["a"], ["b"], [call("Again", ["a"], ["b"])])],
-            ),
-            "Again (the model has a function of this name) ×1",
-        ),
     ],
 )
 def test_what_is_not_put_in_place_stays(proto: onnx.ModelProto, said: str, tmp_path: Path) -> None:
-    """Functions of another opset, those whose names ONNX Runtime has, and those that call themselves."""
+    """Functions of another opset, and those whose names ONNX Runtime has."""
     imported = read(tmp_path, proto)
     assert said in imported.summary()
     assert len(imported.model.functions) == 1
+
+
+def test_functions_that_call_themselves_are_refused(tmp_path: Path) -> None:
+    again = function("Again", ["a"], ["b"], [call("Again", ["a"], ["b"])])
+    path = saved(tmp_path, calling([call("Again", ["x"], ["y"])], [again]))
+    refused(path, say="Model-local functions must not be recursive", hint="the model is not valid")
 
 
 @pytest.mark.parametrize("data", [False, True])

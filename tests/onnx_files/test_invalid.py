@@ -82,9 +82,7 @@ def optional_map(proto: Any) -> None:
 
 def scan_of_a_batch(proto: Any) -> None:
     proto.opset_import[0].version = 8
-    body = onnx.helper.make_graph(
-        [make_node("Relu", ["a"], ["b"])], "body", [value("a", 32)], [value("b", 32)]
-    )
+    body = onnx.helper.make_graph([make_node("Relu", ["a"], ["b"])], "body", [value("a")], [value("b")])
     proto.graph.node.append(make_node("Scan", ["", "y"], ["z"], body=body, num_scan_inputs=1))
     proto.graph.output.append(value("z", 4, 32))
 

@@ -12,7 +12,6 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx_ir")
 
 import onnx
-from onnx import TensorProto
 from onnx.helper import make_node
 
 from tensat_dl.onnx.importer import import_model
@@ -104,10 +103,10 @@ def test_folded_weights_of_an_old_ir_version(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
-    node = make_node("Upsample", ["x"], ["y"], mode="nearest", scales=[1.0, 1.0, 2.0])
-    proto = model([node], [value("x", 1, 2, 3)], [value("y", 1, 2, 6)], opset=7)
-    proto.graph.node.append(make_node("NoSuchThing", ["x"], ["z"]))
-    proto.graph.output.append(value("z", 1, dtype=TensorProto.FLOAT))
+    names = ["x", "scale", "bias", "mean", "var"]
+    node = make_node("BatchNormalization", names, ["y"], spatial=0)
+    inputs = [value("x", 2, 3), *(value(name, 3) for name in names[1:])]
+    proto = model([node], inputs, [value("y", 2, 3)], opset=7)
     refused(
         saved(tmp_path, proto), say="the model has opset 7, and can't be converted to 11:", hint="export it"
     )
