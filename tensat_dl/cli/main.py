@@ -236,6 +236,10 @@ def _report(e: Exception) -> int:
         where = f"{name}: " if name else ""
         print(f"error: {where}{reason[:1].lower()}{reason[1:]}", file=sys.stderr)
         return 2
+    if isinstance(e, MemoryError):
+        print(f"error: there is not enough memory: {e}", file=sys.stderr)
+        print("  = hint: smaller sizes take less; --dim gives those of open dimensions", file=sys.stderr)
+        return 3
     from tensat_dl.core.egraph_json import EGraphFormatError
     from tensat_dl.cost import ProfileError, SignatureError, UnknownDeviceError
     from tensat_dl.engine.exploration import RuleAlarm

@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from tensat_dl.core.words import first_line
 from tensat_dl.onnx.blocks import SLACK, apart, nudged
+from tensat_dl.onnx.facts import MOST_OF_VALUE, ModelFacts
 from tensat_dl.onnx.inputs import Undrawable, drawn, inputs_of
 from tensat_dl.onnx.ranges import half
 from tensat_dl.onnx.session import NotRunnable, Session
@@ -66,7 +67,8 @@ class Reference:
 
     It runs at ``dims``, the sizes of its open dimensions, on random inputs and on the ``given`` ones, and at the
     sizes of a ``mix``. Other sizes are those in the ranges that are ``said``. Each output may differ by as much as
-    its type, or the ``coarsest`` type that it is computed in, allows. Raises `Incomparable` if it does not run.
+    its type, or the ``coarsest`` type that it is computed in, allows. The ``largest`` value has so many elements.
+    Raises `Incomparable` if it does not run.
     """
 
     def __init__(
@@ -80,8 +82,11 @@ class Reference:
         mix: Sequence[Mapping[str, int]] = (),
         turning: Sequence[Mapping[str, int]] = (),
         coarsest: Sequence[float] = (),
+        largest: int = 0,
     ) -> None:
         self.path = path
+        self._model = model
+        self._largest = largest
         self._dims = dict(dims)
         self._said = said or {}
         self._turning = turning
@@ -116,9 +121,9 @@ class Reference:
         """A model that was read, with the sizes and inputs that came with it. Raises `Incomparable`."""
         mix = [dims for dims, _ in imported.mix]
         model, path, dims, given = imported.model, imported.path, imported.dims, imported.given
-        return cls(
-            model, path, dims, seed, given, imported.said, mix, imported.turning, coarsest(imported.graph)
-        )
+        types, turning = coarsest(imported.graph), imported.turning
+        largest = max((t.size for node in imported.graph.nodes for t in node.types), default=0)
+        return cls(model, path, dims, seed, given, imported.said, mix, turning, types, largest)
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -206,13 +211,24 @@ class Reference:
 
     def _tried(self, sizes: Mapping[str, int]) -> bool:
         """Whether the original runs at these sizes of some dimensions. If it does, that is a case."""
+        dims = {**self._dims, **sizes}
         try:
-            case = self._random({**self._dims, **sizes}, "")
+            if not self._fits(dims):
+                return False
+            case = self._random(dims, "")
         except Incomparable:
             return False
         assert self._elsewhere is not None
         self._elsewhere.append((sizes, case))
         return True
+
+    def _fits(self, dims: Mapping[str, int]) -> bool:
+        """Whether values at these sizes fit in memory, as far as shapes are known, or are not that much larger."""
+        grown = prod(n / self._dims[name] for name, n in dims.items())
+        if self._largest * grown**2 <= MOST_OF_VALUE:  # what is large grows with the square at most
+            return True
+        shape = ModelFacts(self._model, dims).largest()[1]
+        return prod(shape) <= max(MOST_OF_VALUE, LARGER * self._largest)
 
     def _random(self, dims: Mapping[str, int], what: str) -> _Case:
         """Inputs that the original accepts. Inputs for which its outputs have the declared shapes are preferred: the

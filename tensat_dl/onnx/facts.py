@@ -22,6 +22,8 @@ from tensat_dl.ops.semantics.arrays import Array
 
 #: Tensors of at most so many elements are computed ahead of time, and shown to type inference.
 SMALL = 4096
+#: Sizes that nobody gave are not taken where a value has more elements: a gigabyte of floats.
+MOST_OF_VALUE = 2**28
 
 #: Operators whose result is not, or not always, a function of their inputs.
 IMPURE = frozenset(
@@ -63,6 +65,11 @@ class ModelFacts:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """All shapes that are known."""
         return {name: shape for name in self.types if (shape := self.shape(name)) is not None}
+
+    def largest(self) -> tuple[str, tuple[int, ...]]:
+        """The value with the most elements, constants aside, of those whose shapes are known, and its shape."""
+        shapes = ((name, shape) for name, shape in self.shapes().items() if name not in self.constants)
+        return max(shapes, key=lambda found: prod(found[1]), default=("", ()))
 
     def small(self, name: str) -> Array | None:
         """The value of a constant that is small enough to look at."""

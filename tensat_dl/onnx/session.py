@@ -15,10 +15,16 @@ from tensat_dl.core.words import first_line
 from tensat_dl.ops.semantics.arrays import Array
 
 _LEVELS = onnxruntime.GraphOptimizationLevel
+#: What ONNX Runtime says when there is not enough memory.
+_SHORT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 
 
 class NotRunnable(Exception):
     """ONNX Runtime does not load or run a model. The message is its own, in one line."""
+
+
+class OutOfMemory(NotRunnable, MemoryError):
+    """ONNX Runtime does not get the memory that a model takes."""
 
 
 class Layout(NamedTuple):
@@ -61,11 +67,12 @@ class Session:
         self.declared = self._session.get_outputs()
 
     def outputs(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Runs the model once. Raises `NotRunnable`."""
+        """Runs the model once. Raises `NotRunnable`, and `OutOfMemory` if that is why."""
         try:
             return list(self._session.run(None, dict(feeds)))
         except Exception as e:
-            raise NotRunnable(first_line(e)) from None
+            short = isinstance(e, MemoryError) or any(words in str(e) for words in _SHORT_OF_MEMORY)
+            raise (OutOfMemory if short else NotRunnable)(first_line(e)) from None
 
     def bound(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
         """Runs the model on these inputs, at each call. It has run by then, or `NotRunnable` is raised."""

@@ -96,6 +96,16 @@ def test_refusals(command: tuple[object, ...], message: str) -> None:
     assert (done.code, done.out, said) == (2, "", message + "\n")
 
 
+def test_the_memory_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(**options: object) -> None:
+        raise MemoryError("Unable to allocate 30 GiB")
+
+    monkeypatch.setattr("tensat_dl.cli.main.cli.main", run)
+    done = invoke("run", FUSE)
+    assert done.code == 3
+    assert done.err.startswith("error: there is not enough memory: Unable to allocate 30 GiB\n  = hint: ")
+
+
 def test_show_lists_the_rules_of_a_pack() -> None:
     assert "smul-smul" in invoke("show", FUSE, "--list", "rules", "--rules", "linear").out
     assert "smul-smul" not in invoke("show", FUSE, "--list", "rules").out

@@ -15,11 +15,13 @@ pytest.importorskip("onnx_ir")
 import onnx
 from onnx.helper import make_node
 
-from tensat_dl.onnx import typical_sizes
+from tensat_dl.onnx import agreement, typical_sizes
 from tensat_dl.onnx.agreement import FURTHER, Incomparable, Reference, further
+from tensat_dl.onnx.session import OutOfMemory, Session
 from tests.cli.running import invoke
 
 from .models import model, random, read, saved, tensor, value
+from .refusing import refused
 
 
 def plain(*shape: int | str | None) -> Any:
@@ -90,6 +92,70 @@ def test_no_choice_that_is_tried_takes_all_memory(tmp_path: Path, monkeypatch: p
     assert list(read(tmp_path, proto).dims.values()) == [2, 224, 224]
     assert len(tried) > 20
     assert max(tried) <= typical_sizes.MOST_ELEMENTS
+
+
+def attention(shape: tuple[int | str, ...], rows: int = 8) -> Any:
+    """The product of each position of x, of so many channels, with each other."""
+    nodes = [
+        make_node("Reshape", ["x", "s"], ["r"]),
+        make_node("Transpose", ["r"], ["t"], perm=[0, 2, 1]),
+        make_node("MatMul", ["t", "r"], ["scores"]),
+        make_node("ReduceMax", ["scores"], ["y"], axes=[-1], keepdims=0),
+    ]
+    return model(nodes, [value("x", *shape)], ["y"], [tensor("s", [0, rows, -1], np.int64)])
+
+
+def test_values_inside_fit_in_memory(tmp_path: Path) -> None:
+    """Each pixel with each other would be 2 x 50176 x 50176 at the usual sizes; the image stays a square."""
+    assert dict(read(tmp_path, attention(("batch", 8, "height", "width"))).dims) == {
+        "batch": 2,
+        "height": 64,
+        "width": 64,
+    }
+    long = read(tmp_path, attention(("batch", 8, "tokens", 512)))
+    assert dict(long.dims) == {"batch": 2, "tokens": 16}
+
+
+def test_no_sizes_fit_in_memory(tmp_path: Path) -> None:
+    path = saved(tmp_path, attention(("batch", 8, 256, 256)))
+    refused(
+        path,
+        say="the model is too large at typical sizes: with batch = 2 scores has the shape [2, 65536, 65536]",
+        hint="--dim batch=1",
+    )
+
+
+def test_other_sizes_that_models_are_compared_at_fit_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many rows and columns take 16 times the memory."""
+    sizes = {"batch": 1, "height": 16, "width": 16}
+    imported = read(tmp_path, attention(("batch", 8, "height", "width")), sizes)
+    elsewhere = Reference.of(imported, 0).feeds_elsewhere
+    assert elsewhere is not None
+    assert elsewhere[0] == "batch = 2, height = 32, width = 17"
+    monkeypatch.setattr(agreement, "MOST_OF_VALUE", 300_000)  # four times as many as there are
+    elsewhere = Reference.of(imported, 0).feeds_elsewhere
+    assert elsewhere is not None
+    assert elsewhere[0] == "width = 32"
+
+
+def test_what_runs_out_of_memory_is_not_tried_larger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, ...]] = []
+
+    def outputs(session: Session, feeds: dict[str, Any]) -> list[Any]:
+        tried.append(feeds["x"].shape)
+        if feeds["x"].size > limit:
+            raise OutOfMemory("Failed to allocate memory")
+        return []
+
+    monkeypatch.setattr(Session, "outputs", outputs)
+    proto = plain("batch", 3, "height", "width")
+    limit = 30_000
+    assert list(read(tmp_path, proto).dims.values()) == [2, 64, 64]
+    assert tried == [(2, 3, 224, 224), (2, 3, 64, 64)]
+    limit = 0
+    refused(saved(tmp_path, proto), say="with batch = 2, height = 224, width = 224 it does not fit in memory")
 
 
 def test_given_sizes_stay(tmp_path: Path) -> None:
