@@ -137,8 +137,11 @@ def _steps(table: ir.TensorProtocol | None, node: ir.Node) -> list[int]:
     """The first and the last places along its axis at which a table is another than before."""
     if table is None or not table.shape:
         return []
-    axis = node.attributes.get("axis")
-    rows = np.moveaxis(table.numpy(), axis.as_int() if axis is not None else 0, 0)
+    given = node.attributes.get("axis")
+    axis = 0 if given is None else given.as_int()
+    if not -len(table.shape) <= axis < len(table.shape):  # then the model does not run
+        return []
+    rows = np.moveaxis(table.numpy(), axis, 0)
     steps = 1 + np.flatnonzero((rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim))))
     return [*map(int, steps[:STEPS]), *map(int, steps[-STEPS:])]
 

@@ -267,3 +267,17 @@ def test_reshapes_to_a_size_that_is_rounded_up(tmp_path: Path) -> None:
     done = invoke("run", path, "-o", out, "--no-measure")
     assert (done.code, done.err) == (0, "")
     assert [n.op_type for n in onnx.load(out).graph.node].count("Neg") == 1
+
+
+def test_an_axis_that_a_table_does_not_have(tmp_path: Path) -> None:
+    """Neither ONNX's checker nor ONNX Runtime sees that before the model runs."""
+    look_up = make_node("GatherElements", ["table", "n"], ["scale"], axis=1)
+    nodes = [
+        make_node("Shape", ["x"], ["n"], start=0, end=1),
+        look_up,
+        make_node("Mul", ["x", "scale"], ["y"]),
+    ]
+    proto = model(
+        nodes, [value("x", "rows", 4)], [value("y", "rows", 4)], [tensor("table", [1.0] * 9 + [2.0])]
+    )
+    assert "GatherElements" in read(tmp_path, proto).summary()
