@@ -7,7 +7,7 @@ all: there the second graph has to have it, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from math import nan
@@ -77,6 +77,14 @@ class Partial(Rational):
         if not zero.any() or object not in (x.dtype, y.dtype):
             return super().divide(x, y)
         return np.asarray(np.where(zero, NOTHING, super().divide(x, np.where(zero, 1, y))), object)
+
+    def move(self, function: Callable[[Sequence[Array]], Array], xs: Sequence[Array]) -> Array:
+        """Padding fills a tensor up: beside elements without a value it has none, either."""
+        out = super().move(function, xs)
+        if not any(missing(x).any() for x in xs):
+            return out
+        there = function([np.ones(x.shape, object) if x.dtype == object else x for x in xs])
+        return np.asarray(np.where(there == 0, NOTHING, out), object)
 
     def largest(
         self, sums: Callable[[Array], Array], largest: Callable[[Array], Array], terms: int, x: Array

@@ -228,19 +228,20 @@ class Context:
             v = el.guarded(v, self.simpler(part))
         return v
 
-    def inside(self, c: sym.Bool, make: Callable[[], Value]) -> Value:
-        """What is made where a condition holds, 0 elsewhere: there it need not be a number."""
+    def inside(self, c: sym.Bool, make: Callable[[], Value], fills: bool = False) -> Value:
+        """What is made where a condition holds, 0 elsewhere: there it need not be a number. If that ``fills`` up a
+        tensor, as padding does, what stands beside elements that are divided by 0 has no value, either."""
         c = sym.all_of(map(self.simpler, c.args if isinstance(c, Condition) and c.kind == "and" else (c,)))
         if c is False:
             return el.number(0)
-        with self.under(conjuncts(c)):
+        with self.under(conjuncts(c), fills):
             made = make()
         return self.guarded(made, c)
 
-    def under(self, guards: Collection[Guard]) -> AbstractContextManager[None]:
+    def under(self, guards: Collection[Guard], fills: bool = False) -> AbstractContextManager[None]:
         """Where elements are a part that guards choose."""
         self.chooses |= any(isinstance(g, Choice) or self._is_inner(g) for g in guards)
-        return self.needs.under(guards)
+        return self.needs.under(guards, fills)
 
     # ---- functions
 

@@ -91,7 +91,7 @@ def conv2d(
             ]
             inside = sym.all_of(within(context, p, n) for p, n in zip(pixel, x.shape[2:], strict=True))
             read = image, sym.add(first, c), *pixel
-            return context.inside(inside, lambda: el.multiply(x.at(read), w.at((o, c, *taps))))
+            return context.inside(inside, lambda: el.multiply(x.at(read), w.at((o, c, *taps))), fills=True)
 
         total = context.total(
             w.shape[1],
@@ -129,7 +129,7 @@ def poolavg(
         def total(of: Callable[[Element], Value]) -> Value:
             def one(r: Int, s: Int) -> Value:
                 element, inside = part(r, s)
-                return context.inside(inside, lambda: of(element))
+                return context.inside(inside, lambda: of(element), fills=True)
 
             return context.total(high, lambda r: context.total(wide, lambda s: one(r, s)))
 
@@ -154,7 +154,7 @@ def _largest(
     element, inside = part(*indices)
     parts = inside.args if isinstance(inside, Condition) and inside.kind == "and" else (inside,)
     guards = frozenset(g for p in parts if isinstance(g := context.simpler(p), Condition))
-    with context.under(guards):
+    with context.under(guards, fills=True):
         return largest(element(), over, guards)
 
 

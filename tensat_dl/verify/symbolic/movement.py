@@ -99,7 +99,7 @@ def pad(context: Context, xs: Sequence[Tensor], attrs: Attributes, shape: Index)
     def at(index: Index) -> Value:
         own = tuple(sym.sub(i, b) for i, b in zip(index, before, strict=True))
         inside = sym.all_of(within(context, i, n) for i, n in zip(own, x.shape, strict=True))
-        return el.add(value, context.inside(inside, lambda: el.subtract(x.at(own), value)))
+        return el.add(value, context.inside(inside, lambda: el.subtract(x.at(own), value), fills=True))
 
     return at
 
@@ -114,7 +114,9 @@ def dilate(
     def at(index: Index) -> Value:
         own, between = divided(context, index[axis], sym.add(attrs["count"], 1))
         there = along(index, axis, own)
-        return el.add(value, context.inside(sym.equal(between, 0), lambda: el.subtract(x.at(there), value)))
+        return el.add(
+            value, context.inside(sym.equal(between, 0), lambda: el.subtract(x.at(there), value), fills=True)
+        )
 
     return at
 
@@ -128,7 +130,7 @@ def enlarge(
     def at(index: Index) -> Value:
         own = [sym.sub(i, b) for i, b in zip(index[2:], before, strict=True)]
         inside = sym.all_of(within(context, i, n) for i, n in zip(own, w.shape[2:], strict=True))
-        return context.inside(inside, lambda: w.at((*index[:2], *own)))
+        return context.inside(inside, lambda: w.at((*index[:2], *own)), fills=True)
 
     return at
 
@@ -144,7 +146,7 @@ def merge(
         group, _ = divided(context, o, size)
         _, member = divided(context, group, attrs["count"])
         block, own = divided(context, c, w.shape[1])
-        return context.inside(sym.equal(block, member), lambda: w.at((o, own, *taps)))
+        return context.inside(sym.equal(block, member), lambda: w.at((o, own, *taps)), fills=True)
 
     return at
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -88,19 +88,22 @@ def both_ways(condition: Value) -> tuple[list[Guard], list[Guard]]:
 
 @dataclass
 class Needs:
-    """What is noted while elements are written down, under the guards of the part that is being written."""
+    """What is noted while elements are written down, under the guards of the part that is being written: those of
+    divisors that are 0 for single elements only under those that are no ``filling``."""
 
     found: dict[Need, None] = field(default_factory=dict)
     within: frozenset[Guard] = frozenset()
+    filling: frozenset[Guard] = frozenset()
     losing: Ways = ()
 
     def note(self, kind: str, of: Value) -> None:
-        self.found[Need(kind, of, self.within).losing(self.losing)] = None
+        self.again([Need(kind, of)])
 
     def again(self, noted: Iterable[Need]) -> None:
         """Notes what was noted apart, under the guards that hold now as well."""
         for need in noted:
-            self.found[replace(need, guards=need.guards | self.within).losing(self.losing)] = None
+            guards = self.within - self.filling if need.kind == POINT else self.within
+            self.found[replace(need, guards=need.guards | guards).losing(self.losing)] = None
 
     @contextmanager
     def lost(self, way: Hashable) -> Iterator[None]:
@@ -113,22 +116,24 @@ class Needs:
             self.losing = before
 
     @contextmanager
-    def under(self, guards: Iterable[Guard]) -> Iterator[None]:
-        """Where guards hold as well."""
-        before = self.within
-        self.within = before.union(guards)
+    def under(self, guards: Collection[Guard], fills: bool = False) -> Iterator[None]:
+        """Where guards hold as well, beside which a tensor may be filled up."""
+        before = self.within, self.filling
+        if fills:
+            self.filling = self.filling.union(set(guards) - self.within)
+        self.within = self.within.union(guards)
         try:
             yield
         finally:
-            self.within = before
+            self.within, self.filling = before
 
     @contextmanager
     def apart(self) -> Iterator[dict[Need, None]]:
         """Notes in a place of its own, whatever guards hold around it."""
-        before = self.found, self.within, self.losing
+        before = self.found, self.within, self.filling, self.losing
         found: dict[Need, None] = {}
-        self.found, self.within, self.losing = found, frozenset(), ()
+        self.found, self.within, self.filling, self.losing = found, frozenset(), frozenset(), ()
         try:
             yield found
         finally:
-            self.found, self.within, self.losing = before
+            self.found, self.within, self.filling, self.losing = before

@@ -11,7 +11,9 @@ from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors
 from tests.explore.graphs import graph_of, library
 
 OPS = library().ops
-LEAVES = "input x : f32[2, 3]\ninput y : f32[2, 3]\ninput m : bool[2, 3]\ninput n : i32[2, 3]\n"
+LEAVES = (
+    "input x : f32[2, 3]\ninput y : f32[2, 3]\ninput m : bool[2, 3]\ninput n : i32[2, 3]\ninput s : f32[]\n"
+)
 
 
 def found(before: str, after: str, seed: int = 0) -> Difference | None:
