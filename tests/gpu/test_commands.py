@@ -253,3 +253,41 @@ def test_what_is_to_be_measured_on_a_gpu_says_so_where_there_is_none(step: str, 
     assert "GPU" in done.stderr
     assert "hint" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+#: In place of `timeout`: says for how long the command may run, and takes two seconds of it.
+TIMEOUT = """#!/bin/sh
+sleep 2
+echo "$@" >> "$LOG"
+"""
+
+
+@pytest.mark.parametrize("step", ["check", "profile", "bench"])
+@pytest.mark.parametrize("spent", [0, 500, 900])
+def test_a_step_ends_when_its_time_is_over(step: str, spent: int, tmp_path: Path) -> None:
+    checkout, programs, log = tmp_path / "checkout", tmp_path / "bin", tmp_path / "log"
+    (checkout / "graphs" / "f32-1").mkdir(parents=True)
+    (checkout / "benchmarks").mkdir()
+    script = checkout / "benchmarks" / "gpu.sh"
+    script.write_text((Path(__file__).parents[2] / "benchmarks" / "gpu.sh").read_text())
+    programs.mkdir()
+    for name, text in {"timeout": TIMEOUT, "python3": "#!/bin/sh\necho h100\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    known = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "LOG": str(log)}
+    known.pop("LIMIT", None)
+    started = {**known, "SECONDS": str(spent)}  # the shell counts on from here
+    subprocess.run(["bash", script, step], check=True, env=started, capture_output=True)
+    calls = [line.split() for line in log.read_text().splitlines()]
+    limits = [
+        int(next(word for word in call if word.isdigit() and word != "20")) for call in calls if "-k" in call
+    ]
+    assert len(limits) == {"check": 5, "profile": 3, "bench": 2}[step]
+    assert all(n >= 1 for n in limits)
+    # Each command begins two seconds later than the one before, and may be killed 20 seconds late.
+    begins = [spent + 2 * i for i in range(len(limits))]
+    ends = [begin + limit for begin, limit in zip(begins, limits, strict=True)]
+    assert max(ends) <= max(540, spent + 2 * len(limits)) + 2
+    assert step == "check" or spent or sum(limits) > 500
+    if step == "check":
+        assert sum(limits) < 550
