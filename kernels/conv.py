@@ -14,11 +14,13 @@ from tensat_dl.cost.signature import Signature
 
 from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
-from .launch import ceil_div
+from .launch import MOST_ALONG_AXIS, ceil_div
 from .matmul import Tiles, added, dot, tiles_for, vendor
 
 #: The numbers of pixels of one channel that a program of a depth-wise convolution may compute.
 PIXELS = (128, 512)
+#: The most pixels of a result of implicit products, which count them in 32 bits, a tile beyond the last included.
+MOST_PIXELS = 2**31 - 1024
 
 
 @triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP"])
@@ -147,7 +149,7 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
         return
     x, w = signature.inputs[:2]
     images, outputs, *_ = signature.outputs[0].shape
-    if w.shape[1] == 1 and x.shape[1] > 1 and images * outputs < 65_536:
+    if w.shape[1] == 1 and x.shape[1] > 1 and images * outputs <= MOST_ALONG_AXIS:
         for block in PIXELS:
 
             def pixels(block: int = block) -> Kernel:
@@ -160,11 +162,11 @@ def _triton(signature: Signature) -> Iterator[Implementation]:
 
 def implicit(signature: Signature, more: bool = False) -> Iterator[Implementation]:
     """The kernels that are implicit matrix products. ``more`` is as in `matmul.tiled`."""
-    if not computable(signature.inputs):
-        return
     x, w = signature.inputs[:2]
     images, outputs, oh, ow = signature.outputs[0].shape
     groups = x.shape[1] // w.shape[1]
+    if not computable(signature.inputs) or groups > MOST_ALONG_AXIS or images * oh * ow > MOST_PIXELS:
+        return
     for tf32 in (False, True) if x.dtype == "f32" else (False,):
         for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups):
 

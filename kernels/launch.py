@@ -24,6 +24,9 @@ TORCH_TYPES = {
     "bool": torch.bool,
 }
 
+#: The most programs along the second or third axis of a grid. Along the first there may be 2^31 - 1.
+MOST_ALONG_AXIS = 65_535
+
 
 def interpreted() -> bool:
     """Whether Triton kernels run in Triton's interpreter, on the CPU."""

@@ -16,7 +16,7 @@ from tensat_dl.cost.signature import Signature
 
 from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
-from .launch import ceil_div, interpreted, power_of_two
+from .launch import MOST_ALONG_AXIS, ceil_div, interpreted, power_of_two
 from .layout import collapse
 
 
@@ -208,11 +208,11 @@ def _strip_kernel(strip: tuple[int, int], act: str, more: bool) -> Kernel:
 def tiled(signature: Signature, more: bool = False) -> Iterator[Implementation]:
     """The Triton kernels. With ``more``, their last operand is a tensor of the result's type that they add before the
     activation."""
-    if not computable(signature.inputs):
+    *lead, m, n = signature.outputs[0].shape
+    if not computable(signature.inputs) or prod(lead) > MOST_ALONG_AXIS:
         return
     act = str(dict(signature.attrs)["act"])
     dtype = signature.inputs[0].dtype
-    *_, m, n = signature.outputs[0].shape
     if m <= FEW_ROWS:
         for strip in STRIPS:
 

@@ -18,7 +18,7 @@ from tensat_dl.ops.semantics.images import along, sources
 from tensat_dl.ops.semantics.movement import CONSTANTS
 
 from .implementation import Family, Implementation, Kernel, Meaning, no_offers
-from .launch import TORCH_TYPES, ceil_div, from_source
+from .launch import MOST_ALONG_AXIS, TORCH_TYPES, ceil_div, from_source
 from .layout import collapse, coordinates, offset
 
 #: The numbers of elements that a program may copy, and the side of a transpose's tiles.
@@ -89,7 +89,7 @@ def swap(x: torch.Tensor) -> torch.Tensor:
     last = len(sizes) - 1
     inner = min(range(len(sizes)), key=lambda k: xs[k])
     batch = [k for k in range(last) if k != inner]
-    if inner == last or len(batch) > 2 or prod(sizes[k] for k in batch) >= 65_536:
+    if inner == last or len(batch) > 2 or prod(sizes[k] for k in batch) > MOST_ALONG_AXIS:
         return copy(x, BLOCKS[-1])
     (na, xa, oa), (nb, xb, ob) = [(1, 0, 0)] * (2 - len(batch)) + [(sizes[k], xs[k], outs[k]) for k in batch]
     grid = (ceil_div(sizes[inner], TILE) * ceil_div(sizes[last], TILE), na * nb)

@@ -14,7 +14,7 @@ from tensat_dl.cost.signature import Signature
 
 from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable, no_offers
-from .launch import ceil_div
+from .launch import MOST_ALONG_AXIS, ceil_div
 
 #: The numbers of pixels of one channel that a program may compute.
 PIXELS = (128, 512)
@@ -72,7 +72,7 @@ def _kernel(signature: Signature, block: int) -> Kernel:
 
 def _triton(signature: Signature) -> Iterator[Implementation]:
     images, channels, _, _ = signature.outputs[0].shape
-    if not computable(signature.inputs) or images * channels >= 65_536:
+    if not computable(signature.inputs) or images * channels > MOST_ALONG_AXIS:
         return
     for block in PIXELS:
 
