@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
 from .launch import MOST_ALONG_AXIS, ceil_div
 from .matmul import Tiles, added, dot, tiles_for, vendor
+from .split import add_up, workspace
 
 #: The numbers of pixels of one channel that a program of a depth-wise convolution may compute.
 PIXELS = (128, 512)
@@ -23,17 +25,20 @@ PIXELS = (128, 512)
 MOST_PIXELS = 2**31 - 1024
 
 
-@triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP"])
+@triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP", "LENGTH"])
 def _implicit(
-    x, w, bias, more, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, sxn, sxc, sxh, sxw, swo, swc, swh, sww,
+    x, w, bias, more, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, LENGTH,
+    sxn, sxc, sxh, sxw, swo, swc, swh, sww,
     KH: tl.constexpr, KW: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
     DH: tl.constexpr, DW: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
+    SPLIT: tl.constexpr, BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """[pixels, channels of a group * kh * kw] times [channels of a group * kh * kw, outputs of the group], without
-    storing the left matrix. The pixels are the pixels of all images of the result."""
+    storing the left matrix. The pixels are the pixels of all images of the result. SPLIT is as in `matmul`."""
     M = IMAGES * OH * OW
     K = PER_GROUP * KH * KW
+    first = tl.program_id(2) * LENGTH if SPLIT else 0
+    last = tl.minimum(first + LENGTH, K) if SPLIT else K
     tiles_n = tl.cdiv(OUT_PER_GROUP, BN)
     pid = tl.program_id(0)
     group = tl.program_id(1).to(tl.int64)
@@ -46,7 +51,7 @@ def _implicit(
     xs = x + image * sxn + group * PER_GROUP * sxc
     ws = w + (group * OUT_PER_GROUP + n) * swo
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for start in range(0, K, BK):
+    for start in range(first, last, BK):
         k = start + tl.arange(0, BK)
         c = (k // (KH * KW)).to(tl.int64)
         r = (k // KW) % KH
@@ -62,6 +67,8 @@ def _implicit(
     if BIAS:
         total += tl.load(bias + channel, n < OUT_PER_GROUP, other=0.0).to(tl.float32)[None, :]
     channels = tl.num_programs(1) * OUT_PER_GROUP
+    if SPLIT:
+        out += tl.program_id(2).to(tl.int64) * M * channels
     where = (image[:, None] * channels + channel[None, :]) * (OH * OW) + pixel[:, None]
     valid = (m[:, None] < M) & (n[None, :] < OUT_PER_GROUP)
     if MORE:
@@ -114,13 +121,22 @@ def _implicit_kernel(signature: Signature, tiles: Tiles, precision: str, more: b
         images, outputs, oh, ow = shape
         groups = x.shape[1] // w.shape[1]
         out = torch.empty(shape, dtype=x.dtype, device=x.device)
-        grid = (ceil_div(images * oh * ow, tiles.m) * ceil_div(outputs // groups, tiles.n), groups)
+        grid = (
+            ceil_div(images * oh * ow, tiles.m) * ceil_div(outputs // groups, tiles.n),
+            groups,
+            tiles.parts,
+        )
+        whole = tiles.parts == 1
+        to = out if whole else workspace(tiles.parts, out)
         _implicit[grid](
-            x, w, bias[0] if bias else x, last, out, images, x.shape[2], x.shape[3], oh, ow, w.shape[1],
-            outputs // groups, *x.stride(), *w.stride(), **_windows(attrs, w),
-            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), MORE=more, ACT=attrs["act"], PRECISION=precision,
+            x, w, bias[0] if bias else x, last, to, images, x.shape[2], x.shape[3], oh, ow, w.shape[1],
+            outputs // groups, tiles.length(w[0].numel()), *x.stride(), *w.stride(), **_windows(attrs, w),
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, SPLIT=not whole, BIAS=whole and bool(bias), MORE=whole and more,
+            ACT=attrs["act"] if whole else "none", PRECISION=precision,
             num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
+        if not whole:
+            add_up(to, bias[0] if bias else None, last if more else None, out, attrs["act"], axis=1)
         return out
 
     return run
@@ -168,7 +184,7 @@ def implicit(signature: Signature, more: bool = False) -> Iterator[Implementatio
     if not computable(signature.inputs) or groups > MOST_ALONG_AXIS or images * oh * ow > MOST_PIXELS:
         return
     for tf32 in (False, True) if x.dtype == "f32" else (False,):
-        for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups):
+        for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups, prod(w.shape[1:]), groups):
 
             def by_tiles(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
                 return _implicit_kernel(signature, tiles, precision, more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -18,20 +18,27 @@ from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
 from .launch import MOST_ALONG_AXIS, ceil_div, interpreted, power_of_two
 from .layout import collapse
+from .split import add_up, parts_for, workspace
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tile [m, n] that one program computes, in steps of k; its numbers of warps and pipeline stages."""
+    """The tile [m, n] that one program computes, in steps of k; its numbers of warps and pipeline stages; and the
+    parts of k that programs of their own compute."""
 
     m: int
     n: int
     k: int
     warps: int = 4
     stages: int = 3
+    parts: int = 1
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+        return f"{self.m}x{self.n}x{self.k}" + f" split {self.parts}" * (self.parts > 1)
+
+    def length(self, k: int) -> int:
+        """How much of k a part has."""
+        return ceil_div(ceil_div(k, self.k), self.parts) * self.k
 
 
 #: The tiles for products of f32 (on ordinary arithmetic units) and for products on tensor cores.
@@ -48,15 +55,24 @@ TENSOR = (
 #: The most rows of a product that `_few_rows` computes, and the choices of [n, k] for its programs.
 FEW_ROWS = 4
 STRIPS = ((8, 256), (32, 128))
+#: How many tiles are tried with a split k: of f32 and of the half-precision types, and of TF32.
+SPLIT, SPLIT_TF32 = 2, 1
 
 
-def tiles_for(dtype: str, tf32: bool, m: int, n: int) -> list[Tiles]:
-    """The tiles to try for an [m, n] result. Large tiles are left out: twice as large in a dimension, or more."""
+def tiles_for(dtype: str, tf32: bool, m: int, n: int, k: int, batch: int) -> list[Tiles]:
+    """The tiles to try for so many [m, n] results of sums over k. Large tiles are left out: twice as large in a
+    dimension, or more."""
     options: Sequence[Tiles] = TENSOR if tf32 or dtype != "f32" else PLAIN
     if tf32:  # an element has twice the bytes of the half-precision types
-        options = [Tiles(t.m, t.n, max(16, t.k // 2), t.warps, t.stages) for t in options]
+        options = [replace(t, k=max(16, t.k // 2)) for t in options]
     fitting = [t for t in options if t.m <= max(16, power_of_two(m)) and t.n <= max(32, power_of_two(n))]
-    return fitting or [options[0]]
+    fitting = fitting or [options[0]]
+    split = []
+    for t in fitting:
+        parts = parts_for(batch * ceil_div(m, t.m) * ceil_div(n, t.n), ceil_div(k, t.k))
+        if parts > 1 and max(t.m, t.n) <= 64:  # larger tiles keep their registers for too long
+            split.append(replace(t, parts=parts))
+    return [*fitting, *split[-(SPLIT_TF32 if tf32 else SPLIT) :]]
 
 
 #: In products, Triton's interpreter reads the bits of bf16 as integers.
@@ -74,15 +90,17 @@ def dot(left, right, total, PRECISION: tl.constexpr):
 
 @triton.jit
 def _tiled(
-    x, y, bias, more, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    x, y, bias, more, out, M, N, K, B2, sxa, sxb, sxm, sxk, sya, syb, syk, syn, LENGTH,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
     BIAS: tl.constexpr, MORE: tl.constexpr, ACT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """out[a, b, m, n] = act(sum over k of x[a, b, m, k] * y[a, b, k, n] + bias[n] + more[a, b, m, n]). A program
-    computes one tile."""
+    computes one tile. With SPLIT, it computes a sum over LENGTH of k, and out[p, a, b, m, n] are the parts."""
     GROUP: tl.constexpr = 8  # rows of tiles that are computed together, so that they share cached operands
     pid = tl.program_id(0)
     batch = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(2) * LENGTH if SPLIT else 0
+    last = tl.minimum(first + LENGTH, K) if SPLIT else K
     tiles_m = tl.cdiv(M, BM)
     tiles_n = tl.cdiv(N, BN)
     group = pid // (GROUP * tiles_n)
@@ -96,8 +114,13 @@ def _tiled(
     k = tl.arange(0, BK)
     xs = x + m[:, None] * sxm + k[None, :] * sxk
     ys = y + k[:, None] * syk + n[None, :] * syn
+    if SPLIT:
+        part = tl.program_id(2).to(tl.int64)
+        xs += part * LENGTH * sxk
+        ys += part * LENGTH * syk
+        out += part * tl.num_programs(1) * M * N
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for start in range(0, K, BK):
+    for start in range(first, last, BK):
         left = tl.load(xs, (m[:, None] < M) & (k[None, :] < K - start), other=0.0)
         right = tl.load(ys, (k[:, None] < K - start) & (n[None, :] < N), other=0.0)
         total = dot(left, right, total, PRECISION)
@@ -178,12 +201,16 @@ def _tiled_kernel(tiles: Tiles, act: str, precision: str, more: bool) -> Kernel:
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
         (x, y, *bias), last = added(operands, more)
         p = _product(x, y)
-        grid = (ceil_div(x.shape[-2], tiles.m) * ceil_div(y.shape[-1], tiles.n), prod(p.batch))
+        grid = (ceil_div(x.shape[-2], tiles.m) * ceil_div(y.shape[-1], tiles.n), prod(p.batch), tiles.parts)
+        whole = tiles.parts == 1
+        out = p.out if whole else workspace(tiles.parts, p.out)
         _tiled[grid](
-            p.x, p.y, bias[0] if bias else x, last, p.out, *p.numbers,
-            BM=tiles.m, BN=tiles.n, BK=tiles.k, BIAS=bool(bias), MORE=more, ACT=act, PRECISION=precision,
-            num_warps=tiles.warps, num_stages=tiles.stages,
+            p.x, p.y, bias[0] if bias else x, last, out, *p.numbers, tiles.length(x.shape[-1]),
+            BM=tiles.m, BN=tiles.n, BK=tiles.k, SPLIT=not whole, BIAS=whole and bool(bias), MORE=whole and more,
+            ACT=act if whole else "none", PRECISION=precision, num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
+        if not whole:
+            add_up(out, bias[0] if bias else None, last if more else None, p.out, act, axis=-1)
         return p.out
 
     return run
@@ -221,7 +248,7 @@ def tiled(signature: Signature, more: bool = False) -> Iterator[Implementation]:
 
             yield Implementation(f"triton rows {strip[0]}x{strip[1]}", "triton", few)
     for tf32 in (False, True) if dtype == "f32" else (False,):
-        for tiles in tiles_for(dtype, tf32, m, n):
+        for tiles in tiles_for(dtype, tf32, m, n, signature.inputs[0].shape[-1], prod(lead)):
 
             def by_tiles(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
                 return _tiled_kernel(tiles, act, precision, more)

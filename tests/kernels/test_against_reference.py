@@ -148,6 +148,12 @@ def composition(op: str, text: str, folder: Path) -> tuple[Signature, OpTable]:
             "relu(conv2d(x, y, z; pads = [1, 1, 1, 1]) + v)",
             "f32[2, 4, 6, 5], f32[8, 2, 3, 3], f32[8], f32[2, 8, 6, 5]) -> f32[2, 8, 6, 5]",
         ),
+        # .. where k is long, and split
+        ("relu(matmul(x, y; act = none) + z)", "f32[9, 700], f32[700, 40], f32[9, 40]) -> f32[9, 40]"),
+        (
+            "conv2d(x, y, z; pads = [1, 1, 1, 1]) + v",
+            "f32[2, 64, 4, 5], f32[8, 32, 3, 3], f32[8], f32[2, 8, 4, 5]) -> f32[2, 8, 4, 5]",
+        ),
         # rows
         ("softmax(x * 0.25 + y; axis = 2)", "f32[3, 5, 33], f32[5, 33]) -> f32[3, 5, 33]"),
         ("layernorm(x + y, z, v; eps = 0.01)", "f16[2, 5, 33], f16[2, 5, 33], f16[33], f16[33]) -> f16[2, 5, 33]"),

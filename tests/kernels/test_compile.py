@@ -29,6 +29,11 @@ SIGNATURES = [
     " stride=[1, 1]) -> f16[1, 64, 56, 56]",
     "conv2d(f32[1, 64, 56, 56], f32[64, 1, 3, 3]; act=none, dilation=[1, 1], pads=[1, 1, 1, 1], stride=[1, 1])"
     " -> f32[1, 64, 56, 56]",
+    # those with a split k come last
+    "matmul(f32[16, 2048], f32[2048, 512], f32[512]; act=relu) -> f32[16, 512]",
+    "matmul(bf16[4, 64, 1024], bf16[4, 1024, 64]; act=none) -> bf16[4, 64, 64]",
+    "conv2d(f16[1, 512, 7, 7], f16[512, 512, 3, 3], f16[512]; act=relu, dilation=[1, 1], pads=[1, 1, 1, 1],"
+    " stride=[1, 1]) -> f16[1, 512, 7, 7]",
     "poolavg(f32[1, 64, 56, 56]; act=none, include_pad=false, kernel=[3, 3], pads=[1, 1, 1, 1], stride=[2, 2])"
     " -> f32[1, 64, 28, 28]",
     "softmax(bf16[16, 64, 64]; axis=2) -> bf16[16, 64, 64]",
