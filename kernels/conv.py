@@ -25,6 +25,17 @@ PIXELS = (128, 512)
 MOST_PIXELS = 2**31 - 1024
 
 
+#: A row that is outside of all images. So is twice this row.
+OUTSIDE = tl.constexpr(-(2**30))
+
+
+@triton.jit
+def _inside(row, column, H, W):
+    """Whether places are inside of an image. As unsigned numbers, negative ones are large: one comparison looks at
+    both ends."""
+    return (row.to(tl.uint32, bitcast=True) < H) & (column.to(tl.uint32, bitcast=True) < W)
+
+
 @triton.jit(do_not_specialize=["IMAGES", "H", "W", "OH", "OW", "PER_GROUP", "OUT_PER_GROUP", "LENGTH"])
 def _implicit(
     x, w, bias, more, out, IMAGES, H, W, OH, OW, PER_GROUP, OUT_PER_GROUP, LENGTH,
@@ -42,13 +53,15 @@ def _implicit(
     tiles_n = tl.cdiv(OUT_PER_GROUP, BN)
     pid = tl.program_id(0)
     group = tl.program_id(1).to(tl.int64)
-    m = ((pid // tiles_n) * BM + tl.arange(0, BM)).to(tl.int64)
+    m = (pid // tiles_n) * BM + tl.arange(0, BM)
     n = ((pid % tiles_n) * BN + tl.arange(0, BN)).to(tl.int64)
-    image = m // (OH * OW)
+    image = (m // (OH * OW)).to(tl.int64)
     pixel = m % (OH * OW)
     row = (pixel // OW) * SH - TOP
     column = (pixel % OW) * SW - LEFT
-    xs = x + image * sxn + group * PER_GROUP * sxc
+    # An element of the left matrix is at the place of its pixel plus an offset that k alone determines.
+    xs = x + image * sxn + group * PER_GROUP * sxc + row.to(tl.int64) * sxh + column.to(tl.int64) * sxw
+    row = tl.where(m < M, row, OUTSIDE)
     ws = w + (group * OUT_PER_GROUP + n) * swo
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(first, last, BK):
@@ -56,10 +69,13 @@ def _implicit(
         c = (k // (KH * KW)).to(tl.int64)
         r = (k // KW) % KH
         s = k % KW
-        at_h = row[:, None] + r[None, :] * DH
-        at_w = column[:, None] + s[None, :] * DW
-        inside = (at_h >= 0) & (at_h < H) & (at_w >= 0) & (at_w < W) & (m[:, None] < M) & (k[None, :] < K)
-        left = tl.load(xs[:, None] + c[None, :] * sxc + at_h * sxh + at_w * sxw, inside, other=0.0)
+        offset = c * sxc + (r * DH).to(tl.int64) * sxh + (s * DW).to(tl.int64) * sxw
+        if KH * KW == 1:  # which pixels are inside does not change from step to step
+            inside = _inside(row, column, H, W)[:, None] & (k < K)[None, :]
+        else:
+            at_h = row[:, None] + tl.where(k < K, r * DH, OUTSIDE)[None, :]
+            inside = _inside(at_h, column[:, None] + (s * DW)[None, :], H, W)
+        left = tl.load(xs[:, None] + offset[None, :], inside, other=0.0)
         there = (k[:, None] < K) & (n[None, :] < OUT_PER_GROUP)
         right = tl.load(ws[None, :] + (c * swc + r * swh + s * sww)[:, None], there, other=0.0)
         total = dot(left, right, total, PRECISION)
@@ -85,12 +101,12 @@ def _depthwise(
 ):  # fmt: skip
     """Each output channel from one input channel. A program computes pixels of one output channel."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    plane = tl.program_id(1).to(tl.int64)  # an output channel of an image
+    plane = tl.program_id(1)  # an output channel of an image
     channel = plane % CHANNELS
     row = (pixel // OW) * SH - TOP
     column = (pixel % OW) * SW - LEFT
-    x += (plane // CHANNELS) * sxn + (channel // MULTIPLIER) * sxc
-    w += channel * swo
+    x += (plane // CHANNELS).to(tl.int64) * sxn + (channel // MULTIPLIER).to(tl.int64) * sxc
+    w += channel.to(tl.int64) * swo
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for r in range(KH):
         for s in range(KW):
@@ -102,7 +118,7 @@ def _depthwise(
     if BIAS:
         total += tl.load(bias + channel).to(tl.float32)
     total = activate(total, ACT)
-    tl.store(out + plane * (OH * OW) + pixel, total.to(out.dtype.element_ty), pixel < OH * OW)
+    tl.store(out + plane.to(tl.int64) * (OH * OW) + pixel, total.to(out.dtype.element_ty), pixel < OH * OW)
 
 
 def _windows(attrs: Mapping[str, Any], w: torch.Tensor) -> dict[str, Any]:
