@@ -21,7 +21,7 @@ from tensat_dl.cost.signature import Signature
 from .activation import gelu, relu, sigmoid, tanh
 from .implementation import TRITON_FLOATS, Family, Implementation, Kernel, Meaning, computable, no_offers
 from .launch import TORCH_TYPES, ceil_div, from_source
-from .layout import broadcast_strides, collapse, coordinates, offset
+from .layout import broadcast_strides, collapse, coordinates, offset, wide
 
 #: The functions that generated code calls.
 HELPERS = {"tanh": tanh, "sigmoid": sigmoid, "gelu": gelu, "relu": relu}
@@ -90,7 +90,9 @@ def _kernel(expression: Graph, block: int) -> Kernel:
         n = math.prod(sizes)
         steps = [s for own in strides[1:] for s in own]
         kernel = _compiled(expression, len(sizes))
-        kernel[(ceil_div(n, block),)](out, *operands, n, *sizes[1:], *steps, BLOCK=block)
+        kernel[(ceil_div(n, block),)](
+            out, *operands, n, *sizes[1:], *steps, WIDE=wide(sizes, strides, block), BLOCK=block
+        )
         return out
 
     return run
@@ -120,11 +122,12 @@ def source(expression: Graph, rank: int) -> str:
         "n",
         *sizes[1:],
         *(s for own in strides for s in own),
+        "WIDE: tl.constexpr",
         "BLOCK: tl.constexpr",
     ]
     lines = [
         f"def kernel({', '.join(parameters)}):\n",
-        "    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n",
+        "    i = tl.program_id(0).to(tl.int64 if WIDE else tl.int32) * BLOCK + tl.arange(0, BLOCK)\n",
         "    mask = i < n\n",
         coordinates("i", sizes, "c"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 
@@ -29,6 +30,14 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Sh
             out.append((n, steps))
     out = out or [(1, [0] * len(strides))]
     return tuple(n for n, _ in out), tuple(tuple(s[k] for _, s in out) for k in range(len(strides)))
+
+
+def wide(sizes: Sequence[int], strides: Sequence[Sequence[int]], beyond: int) -> bool:
+    """Whether 32 bits are too few for the numbers of elements, as many as ``beyond`` after the last one included, or
+    for the offsets of tensors with these strides. GPUs divide numbers of 64 bits by a routine of some hundred
+    instructions."""
+    ends = (sum((n - 1) * s for n, s in zip(sizes, own, strict=True)) for own in strides)
+    return max(prod(sizes) + beyond, *ends) >= 2**31
 
 
 def coordinates(index: str, sizes: Sequence[str], prefix: str, indent: str = "    ") -> str:

@@ -98,7 +98,7 @@ def _tiled(
     computes one tile. With SPLIT, it computes a sum over LENGTH of k, and out[p, a, b, m, n] are the parts."""
     GROUP: tl.constexpr = 8  # rows of tiles that are computed together, so that they share cached operands
     pid = tl.program_id(0)
-    batch = tl.program_id(1).to(tl.int64)
+    batch = tl.program_id(1)
     first = tl.program_id(2) * LENGTH if SPLIT else 0
     last = tl.minimum(first + LENGTH, K) if SPLIT else K
     tiles_m = tl.cdiv(M, BM)
@@ -107,8 +107,10 @@ def _tiled(
     height = tl.minimum(tiles_m - group * GROUP, GROUP)
     tile_m = group * GROUP + (pid % (GROUP * tiles_n)) % height
     tile_n = (pid % (GROUP * tiles_n)) // height
-    x += (batch // B2) * sxa + (batch % B2) * sxb
-    y += (batch // B2) * sya + (batch % B2) * syb
+    outer = (batch // B2).to(tl.int64)  # after the division, which is slow in 64 bits
+    inner = (batch % B2).to(tl.int64)
+    x += outer * sxa + inner * sxb
+    y += outer * sya + inner * syb
     m = (tile_m * BM + tl.arange(0, BM)).to(tl.int64)
     n = (tile_n * BN + tl.arange(0, BN)).to(tl.int64)
     k = tl.arange(0, BK)
@@ -128,7 +130,7 @@ def _tiled(
         ys += BK * syk
     if BIAS:
         total += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
-    where = batch * M * N + m[:, None] * N + n[None, :]
+    where = batch.to(tl.int64) * M * N + m[:, None] * N + n[None, :]
     inside = (m[:, None] < M) & (n[None, :] < N)
     if MORE:
         total += tl.load(more + where, inside, other=0.0).to(tl.float32)
@@ -144,9 +146,11 @@ def _few_rows(
     """`_tiled` for few rows, without tensor cores: reading y takes most time. A program computes part of a row."""
     n = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
     m = tl.program_id(1).to(tl.int64)
-    batch = tl.program_id(2).to(tl.int64)
-    x += (batch // B2) * sxa + (batch % B2) * sxb + m * sxm
-    y += (batch // B2) * sya + (batch % B2) * syb
+    batch = tl.program_id(2)
+    outer = (batch // B2).to(tl.int64)
+    inner = (batch % B2).to(tl.int64)
+    x += outer * sxa + inner * sxb + m * sxm
+    y += outer * sya + inner * syb
     k = tl.arange(0, BK)
     total = tl.zeros((BK, BN), dtype=tl.float32)
     for start in range(0, K, BK):
@@ -157,7 +161,7 @@ def _few_rows(
     row = tl.sum(total, 0)
     if BIAS:
         row += tl.load(bias + n, n < N, other=0.0).to(tl.float32)
-    where = batch * M * N + m * N + n
+    where = batch.to(tl.int64) * M * N + m * N + n
     if MORE:
         row += tl.load(more + where, n < N, other=0.0).to(tl.float32)
     row = activate(row, ACT)

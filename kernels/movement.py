@@ -19,7 +19,7 @@ from tensat_dl.ops.semantics.movement import CONSTANTS
 
 from .implementation import Family, Implementation, Kernel, Meaning, no_offers
 from .launch import MOST_ALONG_AXIS, TORCH_TYPES, ceil_div, from_source
-from .layout import collapse, coordinates, offset
+from .layout import collapse, coordinates, offset, wide
 
 #: The numbers of elements that a program may copy, and the side of a transpose's tiles.
 BLOCKS = (256, 1024)
@@ -52,8 +52,8 @@ def _plain(rank: int) -> Any:
     sizes = ["", *(f"n{k}" for k in range(1, rank))]
     steps = [f"s{k}" for k in range(rank)]
     return from_source(
-        f"def kernel({', '.join(['out', 'x', 'n', *sizes[1:], *steps])}, BLOCK: tl.constexpr):\n"
-        "    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n"
+        f"def kernel({', '.join(['out', 'x', 'n', *sizes[1:], *steps])}, WIDE: tl.constexpr, BLOCK: tl.constexpr):\n"
+        "    i = tl.program_id(0).to(tl.int64 if WIDE else tl.int32) * BLOCK + tl.arange(0, BLOCK)\n"
         + coordinates("i", sizes, "c")
         + f"    tl.store(out + i, tl.load(x + {offset('c', steps)}, i < n), i < n)\n"
     )
@@ -62,9 +62,11 @@ def _plain(rank: int) -> Any:
 def copy(x: torch.Tensor, block: int) -> torch.Tensor:
     """A contiguous copy of a tensor with any strides."""
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    sizes, (steps, _) = collapse(x.shape, [x.stride(), out.stride()])
+    sizes, strides = collapse(x.shape, [x.stride(), out.stride()])
     n = prod(sizes)
-    _plain(len(sizes))[(ceil_div(n, block),)](out, x, n, *sizes[1:], *steps, BLOCK=block)
+    _plain(len(sizes))[(ceil_div(n, block),)](
+        out, x, n, *sizes[1:], *strides[0], WIDE=wide(sizes, strides, block), BLOCK=block
+    )
     return out
 
 
@@ -74,9 +76,8 @@ def _swap(out, x, P, J, B2, xa, xb, xp, xj, oa, ob, op, TILE: tl.constexpr):
     tiles = tl.cdiv(J, TILE)
     p = ((tl.program_id(0) // tiles) * TILE + tl.arange(0, TILE)).to(tl.int64)[:, None]
     j = ((tl.program_id(0) % tiles) * TILE + tl.arange(0, TILE)).to(tl.int64)[None, :]
-    batch = tl.program_id(1).to(tl.int64)
-    a = batch // B2
-    b = batch % B2
+    a = (tl.program_id(1) // B2).to(tl.int64)
+    b = (tl.program_id(1) % B2).to(tl.int64)
     inside = (p < P) & (j < J)
     tile = tl.load(x + a * xa + b * xb + p * xp + j * xj, inside)
     tl.store(out + a * oa + b * ob + p * op + j, tile, inside)
@@ -157,8 +158,8 @@ def concat_source(parts: int, rank: int) -> str:
             *(f"s{i}_{k}" for k in range(rank)),
         ]
     lines = [
-        f"def kernel({', '.join(names)}, BLOCK: tl.constexpr):\n",
-        "    pid = tl.program_id(0).to(tl.int64)\n",
+        f"def kernel({', '.join(names)}, WIDE: tl.constexpr, BLOCK: tl.constexpr):\n",
+        "    pid = tl.program_id(0).to(tl.int64 if WIDE else tl.int32)\n",
     ]
     for i in range(parts):
         first = f"b{i}" if i else "0"
@@ -199,7 +200,8 @@ def _concat_kernel(signature: Signature, block: int) -> Kernel:
             numbers += [x.numel(), start * target.stride(along_axis), *x.shape[1:], *x.stride()]
             start += x.shape[along_axis]
         kernel = _concat_compiled(len(views), target.ndim)
-        kernel[(programs,)](out, *views, *begins[1:], *target.stride(), *numbers, BLOCK=block)
+        far = any(wide(x.shape, [x.stride(), target.stride()], block) for x in (target, *views))
+        kernel[(programs,)](out, *views, *begins[1:], *target.stride(), *numbers, WIDE=far, BLOCK=block)
         return out
 
     return run

@@ -27,10 +27,10 @@ def _pool(
     MAX: tl.constexpr, INCLUDE_PAD: tl.constexpr, BLOCK: tl.constexpr, ACT: tl.constexpr,
 ):  # fmt: skip
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    plane = tl.program_id(1).to(tl.int64)  # a channel of an image
+    plane = tl.program_id(1)  # a channel of an image
     row = (pixel // OW) * SH - TOP
     column = (pixel % OW) * SW - LEFT
-    x += (plane // CHANNELS) * sxn + (plane % CHANNELS) * sxc
+    x += (plane // CHANNELS).to(tl.int64) * sxn + (plane % CHANNELS).to(tl.int64) * sxc
     empty = float("-inf") if MAX else 0.0
     total = tl.full((BLOCK,), empty, dtype=tl.float32)
     count = tl.zeros((BLOCK,), dtype=tl.float32)
@@ -48,7 +48,7 @@ def _pool(
     if not MAX:
         total = total / (KH * KW) if INCLUDE_PAD else total / tl.maximum(count, 1.0)
     total = activate(total, ACT)
-    tl.store(out + plane * (OH * OW) + pixel, total.to(out.dtype.element_ty), pixel < OH * OW)
+    tl.store(out + plane.to(tl.int64) * (OH * OW) + pixel, total.to(out.dtype.element_ty), pixel < OH * OW)
 
 
 def _kernel(signature: Signature, block: int) -> Kernel:

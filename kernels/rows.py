@@ -14,7 +14,7 @@ from tensat_dl.cost.signature import Signature
 
 from .implementation import Family, Implementation, Kernel, Meaning, computable, no_offers
 from .launch import ceil_div, from_source, power_of_two
-from .layout import collapse, coordinates, offset
+from .layout import collapse, coordinates, offset, wide
 
 #: The longest row that a program holds, and the numbers of elements that its rows may have in all.
 LONGEST = 16_384
@@ -58,8 +58,9 @@ def source(op: str, rank: int, parameters: int) -> str:
     names = ["out", "x_", *pointers, "rows", "d", *sizes[1:], *xs, "sxd", *outs, "sod"]
     reduced = op.startswith("reduce")
     lines = [
-        f"def kernel({', '.join(names)}, EPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n",
-        "    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)\n",
+        f"def kernel({', '.join(names)},\n",
+        "           EPS: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n",
+        "    i = tl.program_id(0).to(tl.int64 if WIDE else tl.int32) * ROWS + tl.arange(0, ROWS)\n",
         "    j = tl.arange(0, BLOCK)\n",
         coordinates("i", sizes, "c"),
         "    there = (i < rows)[:, None] & (j < d)[None, :]\n",
@@ -102,10 +103,11 @@ def _kernel(signature: Signature, elements: int) -> Kernel:
         block = power_of_two(d)
         height = max(1, min(elements // block, power_of_two(rows)))
         strides = (*xs, x.stride(axis), *outs, out.stride(axis))
+        far = wide(x.shape, [x.stride()], height * block)
         kernel = _compiled(op, len(sizes), len(parameters))
         kernel[(ceil_div(rows, height),)](
             out, x, *parameters, rows, d, *sizes[1:], *strides,
-            EPS=eps, ROWS=height, BLOCK=block, num_warps=8 if block >= 4096 else 4,
+            EPS=eps, WIDE=far, ROWS=height, BLOCK=block, num_warps=8 if block >= 4096 else 4,
         )  # fmt: skip
         return out
 

@@ -18,7 +18,7 @@ from tensat_dl.core.graph import Graph, Node, TensorType
 from .elementwise import FUSIBLE, term, with_helpers
 from .implementation import TRITON_FLOATS, Implementation, Kernel
 from .launch import TORCH_TYPES, ceil_div, power_of_two
-from .layout import broadcast_strides, coordinates, offset
+from .layout import broadcast_strides, coordinates, offset, wide
 from .rows import ELEMENTS, LONGEST
 
 #: By operator, the code of its value ``y`` for an operand ``x`` and the parameters along the row, ``p`` and ``q``.
@@ -76,10 +76,11 @@ def _kernel(expression: Graph, full: TensorType, elements: int) -> Kernel:
     def run(operands: Sequence[torch.Tensor]) -> torch.Tensor:
         out = torch.empty(result.shape, dtype=TORCH_TYPES[result.dtype], device=operands[0].device)
         strides = [broadcast_strides(x, full.shape) for x in operands]
+        far = wide(full.shape, strides, height * block)
         steps = [s for own in strides for s in (own if lead else (0, *own))]
         _compiled(expression, full)[(ceil_div(count, height),)](
             out, *operands, count, d, *sizes[1:], *steps,
-            ROWS=height, BLOCK=block, num_warps=8 if block >= 4096 else 4,
+            WIDE=far, ROWS=height, BLOCK=block, num_warps=8 if block >= 4096 else 4,
         )  # fmt: skip
         return out
 
@@ -106,8 +107,8 @@ def source(expression: Graph, full: TensorType) -> str:
         *(s for own in strides for s in own),
     ]
     lines = [
-        f"def kernel({', '.join(names)}, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n",
-        "    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)\n",
+        f"def kernel({', '.join(names)}, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n",
+        "    i = tl.program_id(0).to(tl.int64 if WIDE else tl.int32) * ROWS + tl.arange(0, ROWS)\n",
         "    j = tl.arange(0, BLOCK)\n",
         coordinates("i", sizes, "c"),
         "    row = (i < rows)[:, None]\n",

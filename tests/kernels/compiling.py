@@ -4,12 +4,14 @@
 
 where a signature is what a file of signatures has for it.
 Every launch is compiled as it would be on a GPU of that architecture, and does nothing. Prints what was compiled as
-JSON: by signature, the bytes of each implementation's machine code, or what went wrong.
+JSON: by signature, of each implementation the bytes of the machine code and the number of divisions of 64 bits, or
+what went wrong.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -29,11 +31,13 @@ OPTIONS = ("num_warps", "num_stages")
 
 
 class Compiler:
-    """Takes the place of Triton's launcher. ``sizes`` are those of the machine code made so far."""
+    """Takes the place of Triton's launcher. ``sizes`` are those of the machine code made so far, and
+    ``divisions`` are those of 64 bits in it."""
 
     def __init__(self, architecture: int) -> None:
         self.target = GPUTarget("cuda", architecture, 32)
         self.sizes: list[int] = []
+        self.divisions = 0
 
     def launch(self, kernel: JITFunction[Any], *args: Any, **named: Any) -> None:
         for name in ("grid", "warmup"):
@@ -70,6 +74,7 @@ class Compiler:
         )
         compiled = triton.compile(source, target=self.target, options=options)
         self.sizes.append(len(compiled.asm["cubin"]))
+        self.divisions += len(re.findall(r"\b(?:div|rem)\.[su]64\b", compiled.asm["ptx"]))
 
 
 def main() -> None:
@@ -86,9 +91,10 @@ def main() -> None:
         results = found[text] = {}
         for implementation in (offers[0], offers[-1]):
             compiler.sizes.clear()
+            compiler.divisions = 0
             try:
                 implementation.build()(operands)
-                results[implementation.name] = sum(compiler.sizes)
+                results[implementation.name] = sum(compiler.sizes), compiler.divisions
             except Exception as e:  # the caller says that it failed
                 results[implementation.name] = f"{type(e).__name__}: {e}"
     json.dump(found, sys.stdout)

@@ -38,6 +38,9 @@ SIGNATURES = [
     " -> f32[1, 64, 28, 28]",
     "softmax(bf16[16, 64, 64]; axis=2) -> bf16[16, 64, 64]",
     "layernorm(f32[64, 768], f32[768], f32[768]; eps=0.00001) -> f32[64, 768]",
+    "ewadd(f32[64, 30, 70], f32[64, 1, 70]) -> f32[64, 30, 70]",
+    "slice(f32[5, 80, 30]; axis=1, start=2, stop=50) -> f32[5, 48, 30]",
+    "reduce_sum(f32[30, 50, 60]; axis=1) -> f32[30, 1, 60]",
     "transpose(f32[64, 16, 64]; perm=[1, 2, 0]) -> f32[16, 64, 64]",
     "concat(f32[1, 64, 28, 28], f32[1, 32, 28, 28]; axis=1) -> f32[1, 96, 28, 28]",
 ]
@@ -96,10 +99,10 @@ def test_kernels_compile(architecture: int, signatures: list[Any], tmp_path: Pat
     found = json.loads(run.stdout)
     assert set(found) == set(texts)
     wrong = {
-        (s, name): size
-        for s, sizes in found.items()
-        for name, size in sizes.items()
-        if not isinstance(size, int)
+        (s, name): size for s, sizes in found.items() for name, size in sizes.items() if isinstance(size, str)
     }
     assert not wrong
-    assert all(size > 0 for sizes in found.values() for size in sizes.values())
+    for sizes in found.values():
+        for name, (size, divisions) in sizes.items():
+            assert size > 0
+            assert divisions == 0, name  # they take hundreds of instructions
