@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
@@ -22,7 +22,7 @@ from tensat_dl.gpu import torch_device
 from tensat_dl.gpu.profiling import AGAIN, Request, Role
 from tensat_dl.gpu.torch_device import cache_bytes, load, once, prepare, recorder, release, wake
 from tensat_dl.measure.statistics import Latency
-from tensat_dl.measure.timing import time_calls
+from tensat_dl.measure.timing import MOST_CALLS, time_calls
 from tensat_dl.ops.traits import positive_operands, traits
 from tensat_dl.resources import kernels
 
@@ -30,8 +30,9 @@ from tensat_dl.resources import kernels
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "f64": 1e-10}
 TF32_TOLERANCE = 5e-3
 
-#: Copies of operands that are weights that are used in turn, at most; together they fill the cache so many times.
-MOST_COPIES, FILLINGS = 64, 2
+#: Copies of operands that are weights that are used in turn, at most: a graph has no more calls. Together they fill
+#: the cache so many times.
+MOST_COPIES, FILLINGS = MOST_CALLS, 2
 
 #: An implementation that takes so many times as long as the fastest one is timed roughly.
 FAR = 2.0
@@ -142,8 +143,13 @@ class Trial:
         """The time of a call of an implementation; a rough one if it exceeds ``hopeless`` seconds. Raises the
         implementation's errors."""
         kernel = self.implementations[name].build()
-        sets = rotated(self._cold, self.operands, cache_bytes(self.device))
+        sets = self._sets
         return time_calls(lambda i: kernel(sets[i % len(sets)]), partial(recorder, self.device), hopeless)
+
+    @cached_property
+    def _sets(self) -> list[list[torch.Tensor]]:
+        """The operands of calls in turn, the same for all implementations: making 256 copies takes milliseconds."""
+        return rotated(self._cold, self.operands, cache_bytes(self.device))
 
 
 def operands(application: OpApplication, device: torch.device) -> list[torch.Tensor]:
@@ -184,7 +190,8 @@ def _taken(application: OpApplication, positions: Callable[[str, Attrs], Iterabl
 
 
 def rotated(cold: Container[int], given: Sequence[torch.Tensor], cache: int) -> list[list[torch.Tensor]]:
-    """Sets of operands with copies of the weights, as many as fill the cache."""
+    """Sets of operands with copies of the weights, as many as fill the cache, up to `MOST_COPIES`. So the copies have
+    no more bytes than the weights and `FILLINGS` caches."""
     size = sum(x.nbytes for i, x in enumerate(given) if i in cold)
     copies = min(MOST_COPIES, 1 + FILLINGS * cache // size) if size else 1
     return [[x.clone() if i in cold and copy else x for i, x in enumerate(given)] for copy in range(copies)]

@@ -15,7 +15,7 @@ import torch
 
 from tensat_dl.cost.application import OpApplication, application, from_data
 from tensat_dl.cost.signature import parse
-from tensat_dl.gpu.trial import Trial, operands
+from tensat_dl.gpu.trial import FILLINGS, Trial, operands, rotated
 from tests.cost.test_calibrate import OPS
 from tests.gpu.test_executor import CPU
 
@@ -137,3 +137,40 @@ def test_a_check_without_a_finite_element_is_no_success() -> None:
     trial = Trial(never, CPU, False)
     (said,) = {trial.check(name) for name in trial.implementations}
     assert said == "not checked: no element of the result is finite"
+
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "copies"), [(16, 256), (256, 256), (512, 201), (4096, 26), (200 * 1024, 1)]
+)
+def test_copies_of_weights_fill_the_cache(kilobytes: int, copies: int) -> None:
+    given = [torch.zeros(8), torch.zeros(kilobytes * 256)]
+    sets = rotated({1}, given, 50 * MB)
+    assert len(sets) == copies
+    assert all(x is given[0] for x, _ in sets)  # was just computed
+    weights = {w.data_ptr(): w.nbytes for _, w in sets}
+    assert len(weights) == copies
+    assert sum(weights.values()) <= FILLINGS * 50 * MB + given[1].nbytes
+    if kilobytes >= 256:
+        assert sum(weights.values()) >= 50 * MB
+
+
+def test_all_implementations_are_timed_on_the_same_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensat_dl.gpu.trial.cache_bytes", lambda _: 1 << 12)
+    trial = Trial(
+        OpApplication(parse("matmul(f32[2, 8], f32[8, 8]; act=none) -> f32[2, 8] @ h100")), CPU, False
+    )
+    seen: list[set[int]] = []
+
+    def kernel(given: Any) -> torch.Tensor:
+        seen[-1].add(given[1].data_ptr())
+        return torch.zeros(2, 8)
+
+    trial.implementations = {name: Implementation(kernel) for name in ("one", "two")}  # type: ignore[misc]
+    for name in trial.implementations:
+        seen.append(set())
+        trial.time(name)
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 33
