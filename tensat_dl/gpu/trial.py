@@ -29,6 +29,8 @@ from tensat_dl.resources import kernels
 #: How far a result may be from the result in f64, in units of its largest element.
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "bf16": 3e-2, "f64": 1e-10}
 TF32_TOLERANCE = 5e-3
+#: .. or so many times what comes of operands without the bits that TF32 lacks.
+TF32_ERRORS = 2.0
 
 #: Copies of operands that are weights that are used in turn, at most: a graph has no more calls. Together they fill
 #: the cache so many times.
@@ -115,7 +117,12 @@ class Trial:
         got = implementation.build()(self.operands)
         dtype = self.signature.outputs[0].dtype
         tolerance = TF32_TOLERANCE if implementation.tf32 else TOLERANCE.get(dtype, 0.0)
-        return difference(got, want, kernels("launch").TORCH_TYPES[dtype], tolerance)
+        wrong = difference(got, want, kernels("launch").TORCH_TYPES[dtype], tolerance)
+        if wrong and implementation.tf32:
+            wrong = difference(
+                got, want, kernels("launch").TORCH_TYPES[dtype], TF32_ERRORS * self._tf32_error
+            )
+        return wrong
 
     def want(self) -> torch.Tensor:
         """The right result, in f64. If it has no finite element, the operands become positive. Raises ``ValueError``
@@ -134,10 +141,13 @@ class Trial:
 
     def _in_double(self) -> torch.Tensor:
         with once():
-            found: torch.Tensor = self._reference(
-                [x.double() if x.is_floating_point() else x for x in self.operands]
-            )
-        return found
+            return in_double(self._reference, self.operands)
+
+    @cached_property
+    def _tf32_error(self) -> float:
+        want = self.want()
+        with once():
+            return tf32_error(self._reference, self.operands, want)
 
     def time(self, name: str, hopeless: float = inf) -> Latency:
         """The time of a call of an implementation; a rough one if it exceeds ``hopeless`` seconds. Raises the
@@ -211,6 +221,23 @@ def difference(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype, tolera
     if error <= tolerance:
         return ""
     return "wrong: not finite" if error == float("inf") else f"wrong: off by {error:.1e}"
+
+
+def in_double(reference: Callable[[Any], torch.Tensor], given: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A reference computed in f64."""
+    return reference([x.double() if x.is_floating_point() else x for x in given])
+
+
+def tf32_error(
+    reference: Callable[[Any], torch.Tensor], given: Sequence[torch.Tensor], want: torch.Tensor
+) -> float:
+    """The `relative_error` of a result in f64 of operands that are cut off to the ten bits of mantissa that TF32 has.
+
+    The error of a product is small beside its largest element. An activation such as tanh makes large elements small,
+    and leaves errors of small ones as they are.
+    """
+    cut = [(x.view(torch.int32) & -(2**13)).view(x.dtype) if x.dtype == torch.float32 else x for x in given]
+    return relative_error(in_double(reference, cut), want)
 
 
 def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:

@@ -25,19 +25,17 @@ BATCHNORM = "batchnorm(f32[2, 3, 4, 4], f32[3], f32[3], f32[3], f32[3]; eps=0.00
 class Implementation:
     """In place of the registry's."""
 
-    tf32 = False
-
-    def __init__(self, kernel: Callable[[Any], torch.Tensor]) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Callable[[Any], torch.Tensor], tf32: bool = False) -> None:
+        self.kernel, self.tf32 = kernel, tf32
 
     def build(self) -> Callable[[Any], torch.Tensor]:
         return self.kernel
 
 
-def said(text: str, kernel: Callable[[Any], torch.Tensor]) -> str:
+def said(text: str, kernel: Callable[[Any], torch.Tensor], tf32: bool = False) -> str:
     """What a check says of a kernel for an application."""
     trial = Trial(OpApplication(parse(text)), CPU, False)
-    trial.implementations = {"it": Implementation(kernel)}
+    trial.implementations = {"it": Implementation(kernel, tf32)}
     return trial.check("it")
 
 
@@ -174,3 +172,29 @@ def test_all_implementations_are_timed_on_the_same_copies(monkeypatch: pytest.Mo
         trial.time(name)
     assert seen[0] == seen[1]
     assert len(seen[0]) == 33
+
+
+def rounded(x: torch.Tensor, bits: int) -> torch.Tensor:
+    """f32 with so many bits of mantissa, to the nearest number."""
+    left = 23 - bits
+    return ((x.view(torch.int32) + (1 << (left - 1))) & -(1 << left)).view(torch.float32)
+
+
+@pytest.mark.parametrize("act", ["none", "relu", "sigmoid", "tanh", "gelu"])
+@pytest.mark.parametrize("k", [32, 512, 4096])
+def test_tf32_is_as_wrong_as_its_factors(act: str, k: int) -> None:
+    """.. also behind an activation that makes large elements small."""
+    text = f"matmul(f32[64, {k}], f32[{k}, 64]; act={act}) -> f32[64, 64] @ h100"
+    activation = {"none": lambda x: x, "gelu": torch.nn.functional.gelu}.get(act) or getattr(torch, act)
+
+    def of(change: Callable[[torch.Tensor], torch.Tensor]) -> str:
+        return said(text, lambda given: activation(change(given[0]) @ change(given[1])), tf32=True)
+
+    assert of(lambda x: rounded(x, 10)) == ""
+    assert (
+        of(lambda x: (x.view(torch.int32) & -8192).view(torch.float32)) == ""
+    )  # cut off, as tensor cores do
+    assert said(text, lambda x: activation(x[0][:, :-1] @ x[1][:-1]), tf32=True).startswith("wrong: off by")
+    if act == "tanh" and k > 32:
+        assert said(text, lambda x: activation(rounded(x[0], 10) @ rounded(x[1], 10))) != ""  # is not f32
+        assert of(lambda x: rounded(x, 7)).startswith("wrong: off by")  # is bf16

@@ -33,6 +33,7 @@ APPLICATIONS = [
     # a long k, which is split
     "matmul(f32[5, 530], f32[530, 33]; act=none) -> f32[5, 33]",
     "matmul(f32[1, 1100], f32[1100, 40], f32[40]; act=relu) -> f32[1, 40]",
+    "matmul(f32[20, 150], f32[150, 30]; act=tanh) -> f32[20, 30]",
     "matmul(f32[70, 330], f32[330, 65], f32[65]; act=relu) -> f32[70, 65]",
     "matmul(f32[2, 3, 17, 290], f32[2, 3, 290, 18]; act=sigmoid) -> f32[2, 3, 17, 18]",
     "matmul(f16[3, 17, 600], f16[3, 600, 18], f16[18]; act=gelu) -> f16[3, 17, 18]",

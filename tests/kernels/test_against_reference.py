@@ -17,6 +17,7 @@ import torch
 from tensat_dl.core.graph import Graph
 from tensat_dl.cost.application import applied, definition
 from tensat_dl.cost.signature import Signature
+from tensat_dl.gpu.trial import TF32_ERRORS, tf32_error
 from tensat_dl.ops.semantics import SEMANTICS, semantics_of
 from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels, rules
@@ -31,7 +32,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 
 #: Rounding of one operator, relative to the largest result. The vendors' convolutions transform their operands.
 TOLERANCE = {"f32": 2e-5 if ON_GPU else 5e-6, "f16": 3e-3, "bf16": 2e-2, "bool": 0, "i64": 0}
-#: TF32 keeps ten bits of each factor.
+#: TF32 keeps ten bits of each factor. Behind some activations the error is larger beside the largest element.
 TF32 = 3e-3
 
 
@@ -69,7 +70,10 @@ def check(signature: Signature, want: np.ndarray, given: list[Any], means: Graph
         assert got.dtype == launch.TORCH_TYPES[signature.outputs[0].dtype]
         assert got.is_contiguous() or implementation.kind == "view"
         error = float(np.max(np.abs(got.double().cpu().numpy() - want))) / scale
-        tolerance = TF32 if implementation.tf32 else TOLERANCE[signature.outputs[0].dtype]
+        tolerance = TOLERANCE[signature.outputs[0].dtype]
+        if implementation.tf32:
+            cut = tf32_error(registry.reference(signature, means), given, torch.tensor(want, device=DEVICE))
+            tolerance = max(TF32, TF32_ERRORS * cut)
         assert error <= tolerance, f"{implementation.name}: off by {error:.1e}"
 
 
