@@ -23,9 +23,9 @@ from tensat_dl.ops.table import OpTable
 from tensat_dl.resources import kernels, rules
 from tensat_dl.verify.execute import execute
 from tests.kernels.applications import APPLICATIONS, application
-from tests.kernels.conftest import ON_GPU
+from tests.kernels.conftest import ON_GPU, UNABLE
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = [pytest.mark.sampled(4), pytest.mark.skipif(bool(UNABLE), reason=UNABLE)]
 
 registry, launch, elementwise = (kernels(m) for m in ("registry", "launch", "elementwise"))
 DEVICE = "cuda" if ON_GPU else "cpu"

@@ -11,7 +11,7 @@ import torch
 
 from tensat_dl.resources import kernels
 from tests.kernels.applications import application
-from tests.kernels.conftest import ON_GPU
+from tests.kernels.conftest import ON_GPU, UNABLE, unable
 
 registry, layout = (kernels(m) for m in ("registry", "layout"))
 
@@ -35,6 +35,14 @@ def test_offsets_and_numbers_of_elements_fit_into_32_bits(
     assert layout.wide(sizes, strides, beyond=256) is wide
 
 
+def test_versions_in_which_kernels_do_not_run_on_the_cpu() -> None:
+    assert "NumPy 2.4" in unable((3, 6), (2, 4), on_gpu=False)
+    assert not unable((3, 8), (2, 4), on_gpu=False)
+    assert not unable((3, 6), (2, 3), on_gpu=False)
+    assert not unable((3, 6), (2, 4), on_gpu=True)
+
+
+@pytest.mark.skipif(bool(UNABLE), reason=UNABLE)
 @pytest.mark.skipif(
     ON_GPU, reason="takes no memory on the CPU alone, where nothing touches what lies between"
 )
