@@ -16,9 +16,12 @@ from tensat_dl.cost.signature import Signature
 from .activation import activate, in_place
 from .implementation import Family, Implementation, Kernel, computable
 from .launch import MOST_ALONG_AXIS, ceil_div
-from .matmul import Tiles, added, dot, tiles_for, vendor
+from .matmul import TENSOR, Tiles, added, dot, tiles_for, vendor
 from .split import add_up, workspace
 
+#: Tiles of half-precision types. Each element of the left one has an address, so that with the warps of a matrix
+#: product these run out of registers on sm_90: 64x64x64 by 312 bytes, 128x64x64 by 1,648.
+HALF = (*TENSOR[:4], Tiles(64, 64, 64, 8, 4), Tiles(128, 64, 32, 8, 4), Tiles(128, 128, 32, 16, 3))
 #: The numbers of pixels of one channel that a program of a depth-wise convolution may compute.
 PIXELS = (128, 512)
 #: The most pixels of a result of implicit products, which count them in 32 bits, a tile beyond the last included.
@@ -200,7 +203,8 @@ def implicit(signature: Signature, more: bool = False) -> Iterator[Implementatio
     if not computable(signature.inputs) or groups > MOST_ALONG_AXIS or images * oh * ow > MOST_PIXELS:
         return
     for tf32 in (False, True) if x.dtype == "f32" else (False,):
-        for tiles in tiles_for(x.dtype, tf32, images * oh * ow, outputs // groups, prod(w.shape[1:]), groups):
+        sizes = images * oh * ow, outputs // groups, prod(w.shape[1:]), groups
+        for tiles in tiles_for(x.dtype, tf32, *sizes, HALF):
 
             def by_tiles(tiles: Tiles = tiles, precision: str = "tf32" if tf32 else "ieee") -> Kernel:
                 return _implicit_kernel(signature, tiles, precision, more)

@@ -49,20 +49,22 @@ TENSOR = (
     Tiles(32, 32, 64, 4, 4),
     Tiles(64, 32, 64, 4, 4),
     Tiles(64, 64, 64, 4, 4),
-    Tiles(128, 64, 32, 4, 4),
-    Tiles(128, 128, 32, 8, 3),
+    Tiles(128, 64, 64, 4, 4),
+    Tiles(128, 128, 64, 8, 3),
 )
 #: The most rows of a product that `_few_rows` computes, and the choices of [n, k] for its programs.
 FEW_ROWS = 4
-STRIPS = ((8, 256), (32, 128))
+STRIPS = ((8, 256), (8, 512), (32, 128))
 #: How many tiles are tried with a split k: of f32 and of the half-precision types, and of TF32.
 SPLIT, SPLIT_TF32 = 2, 1
 
 
-def tiles_for(dtype: str, tf32: bool, m: int, n: int, k: int, batch: int) -> list[Tiles]:
-    """The tiles to try for so many [m, n] results of sums over k. Large tiles are left out: twice as large in a
-    dimension, or more."""
-    options: Sequence[Tiles] = TENSOR if tf32 or dtype != "f32" else PLAIN
+def tiles_for(
+    dtype: str, tf32: bool, m: int, n: int, k: int, batch: int, half: Sequence[Tiles] = TENSOR
+) -> list[Tiles]:
+    """The tiles to try for so many [m, n] results of sums over k: of half-precision types, some of ``half``. Large
+    tiles are left out: twice as large in a dimension, or more."""
+    options = TENSOR if tf32 else PLAIN if dtype == "f32" else half
     if tf32:  # an element has twice the bytes of the half-precision types
         options = [replace(t, k=max(16, t.k // 2)) for t in options]
     fitting = [t for t in options if t.m <= max(16, power_of_two(m)) and t.n <= max(32, power_of_two(n))]

@@ -44,7 +44,7 @@ from tensat_dl.verify.exact.modular import PRIMES, Modular, Residues, fresh_prim
 from tensat_dl.verify.exact.operators import evaluate
 from tensat_dl.verify.exact.rational import Rational
 from tensat_dl.verify.exact.result import Difference, Exact, number
-from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors
+from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors, divides
 
 #: Sets of numbers that exact values are drawn from; besides, so many times numbers near the graphs' constants are, or
 #: until so many elements were, as there are many such numbers; and as often numbers far beyond them.
@@ -76,7 +76,7 @@ def also_at_zero_divisors(
 ) -> Exact:
     """``found``, or "different" in its place if graphs of no more operations than so many differ where divisors are
     zero."""
-    if found.status != "equal" or found.level == "float":
+    if found.status != "equal" or found.level == "float" or not divides((before, after), ops):
         return found
     takes = operations_of(before, ops) + operations_of(after, ops)
     if takes > operations:

@@ -7,7 +7,7 @@ all: there the second graph has to have it, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from math import nan
@@ -103,13 +103,16 @@ class Partial(Rational):
         return _elsewhere(lambda x: super(Partial, self).function(name, x), x)
 
 
+def divides(graphs: Iterable[Graph], ops: OpTable) -> bool:
+    """Whether one of the graphs divides."""
+    return not DIVIDING.isdisjoint(ops.closure({n.op for graph in graphs for n in graph.nodes}))
+
+
 def compare_at_zero_divisors(
     before: Graph, after: Graph, ops: OpTable, operations: float, seed: int
 ) -> Difference | None:
     """An element that has a value in the first graph, and another or none in the second, of two graphs that are equal
     in exact numbers where no divisor is 0, and take so many ``operations``."""
-    if DIVIDING.isdisjoint(ops.closure(n.op for graph in (before, after) for n in graph.nodes)):
-        return None
     types = leaves((before, after))
     sets = [s for s in (WHOLE[0], near(numbers((before, after), ops)), *WHOLE[1:], FRACTIONS[0]) if s]
     turns = max(TURNS, ELEMENTS // max(1, sum(t.size for t in types.values())))

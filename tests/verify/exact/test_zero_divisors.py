@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tensat_dl.verify.exact.result import Difference
-from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors
+from tensat_dl.verify.exact.zero_divisors import compare_at_zero_divisors, divides
 from tests.explore.graphs import graph_of, library
 
 OPS = library().ops
@@ -75,5 +75,6 @@ def test_nothing_is_said(before: str, after: str) -> None:
     assert found(before, after) is None
 
 
-def test_graphs_that_divide_nothing_are_not_evaluated() -> None:
-    assert found("x", "y") is None
+def test_which_graphs_divide() -> None:
+    graphs = [graph_of(f"{LEAVES}output z = {body}") for body in ("x * y", "relu(x / y)", "mod(x, y)")]
+    assert [divides([g], OPS) for g in graphs] == [False, True, True]
