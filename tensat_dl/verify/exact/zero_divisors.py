@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensat_dl.core.graph import FLOATS, Graph
+from tensat_dl.core.graph import FLOATS, Graph, Node
 from tensat_dl.ops.semantics.arrays import Array
 from tensat_dl.ops.table import OpTable
 from tensat_dl.verify.equivalence import place
@@ -51,7 +51,7 @@ _is_nothing = np.frompyfunc(lambda x: x is NOTHING, 1, 1)
 
 
 class Lost(ArithmeticError):
-    """A comparison, or a cast to integers, of what has no value: machines make something of it."""
+    """A comparison, a cast to integers, or an opaque operator of what has no value: machines make something of it."""
 
 
 def missing(x: Array) -> Array:
@@ -101,6 +101,11 @@ class Partial(Rational):
         if name in COMPARISONS and missing(x).any():
             raise Lost
         return _elsewhere(lambda x: super(Partial, self).function(name, x), x)
+
+    def opaque(self, node: Node, xs: Sequence[Array]) -> tuple[Array, ...]:
+        if any(missing(x).any() for x in xs):
+            raise Lost
+        return super().opaque(node, xs)
 
 
 def divides(graphs: Iterable[Graph], ops: OpTable) -> bool:
