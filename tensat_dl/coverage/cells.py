@@ -17,6 +17,7 @@ from tensat_dl.discover.generalise import PATIENCE, Generaliser
 from tensat_dl.discover.written import rewrites
 from tensat_dl.engine.exploration import Limits, RuleAlarm
 from tensat_dl.ops.table import OpDecl, OpTable
+from tensat_dl.ops.typing import Inference
 from tensat_dl.verify.exact.compare import compare_exactly
 from tensat_dl.verify.prove.equality import find_equal
 from tensat_dl.verify.prove.goals import Goal, goal
@@ -228,7 +229,7 @@ class CellExaminer:
         ]
         if not ways:
             return None
-        target = _telling(goal(rule, self.generaliser.infer, TRIES * ASSIGNMENTS))
+        target = telling_goal(rule, self.generaliser.infer)
         if not target.pairs or self._out_of_reach(target, ways[-1][1]):
             return None
         for name, axioms in ways:
@@ -265,8 +266,10 @@ def questions(decl: OpDecl, transformation: str) -> list[Question]:
     return list(made.questions(OpTerms(decl)))
 
 
-def _telling(target: Goal) -> Goal:
-    """The first assignments at which all transformations do something, if there are such."""
+def telling_goal(rule: RewriteRule, infer: Inference) -> Goal:
+    """What is to be derived of an equation: it at the first assignments at which all transformations do something, if
+    there are such."""
+    target = goal(rule, infer, TRIES * ASSIGNMENTS)
     telling = [pair for pair in target.pairs if _does_something(pair)]
     return replace(target, pairs=tuple(telling or target.pairs)[:ASSIGNMENTS])
 

@@ -11,14 +11,13 @@ import pytest
 
 from tensat_dl.core.diagnostics import Source
 from tensat_dl.coverage.catalogue import stated
-from tensat_dl.coverage.cells import LIMITS, questions
+from tensat_dl.coverage.cells import LIMITS, questions, telling_goal
 from tensat_dl.coverage.equations import Law
 from tensat_dl.coverage.transformations import TRANSFORMATIONS
 from tensat_dl.discover.written import rewrites
 from tensat_dl.lang.library import library_operators, packs
 from tensat_dl.lang.program import load_program
 from tensat_dl.ops.typing import Inference
-from tensat_dl.verify.prove.goals import goal
 from tensat_dl.verify.prove.prove import Prover, axioms_of
 from tensat_dl.verify.rules.examine import Examiner
 
@@ -105,7 +104,7 @@ def test_a_line_is_right(line: Line) -> None:
     assert verdict.status == ("refuted" if line.false else "tested")
     if line.rules and not line.false:
         own = [a for a in axioms() if a.declared in line.rules]  # type: ignore[attr-defined]
-        (proof,) = Prover(tuple(own), ops, LIMITS).run([goal(rule, Inference(ops), 2)])  # type: ignore[arg-type]
+        (proof,) = Prover(tuple(own), ops, LIMITS).run([telling_goal(rule, Inference(ops))])  # type: ignore[arg-type]
         assert proof.derived
 
 
