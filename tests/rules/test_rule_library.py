@@ -97,6 +97,7 @@ EXPLAINED = {
     ("sink-slice-channels", "axis = 1"): SPARES_TRIVIAL,
     ("means-later-first", "i < j"): SPARES_ROUNDS,
     ("mean-product", "c != 0.0"): "no number is a quotient by zero",
+    ("mean-product", "is_float(t)"): "1 / c is an integer for 1 and -1 alone, and then it is true",
     **{
         (f"{name}-factor", "rank(x) == rank(y)"): SPARES_RANKS
         for name in ("silu-before", "silu-around", "gelu-before", "gelu-tanh-before")
