@@ -6,7 +6,7 @@ written anew. So parts of the model that no rule changed stay unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import onnx_ir as ir
 
@@ -148,7 +148,6 @@ class _Exporter:
         before = value_numbers(self.imported.graph, numbers)
         original = {k: n.name for k, n in zip(before, self.imported.graph.nodes, strict=True) if n.name}
         after = value_numbers(self.graph, numbers)
-        redone: dict[str, ir.Value] = {}
         for i, node in enumerate(self.graph.nodes):
             if after[i] in original and len(node.types) == 1:
                 self.encoder.tensors[i] = OnnxTensor(self._value(original[after[i]]), node.type)
@@ -159,10 +158,7 @@ class _Exporter:
                 continue  # its outputs are the model's own
             elif i not in self.encoder.tensors:
                 self._write(i)
-            if node.name and i in self.encoder.tensors and after[i] not in original:
-                redone[node.name] = self.encoder.tensors[i].value
         self._outputs(before, after)
-        self._shapes_of(redone)
         taken = take_shapes(self.writer, self._shapes())
         if taken or self.imported.aliases or len(self.model.graph) > self._before:
             _sweep(self.model.graph)
@@ -298,16 +294,6 @@ class _Exporter:
             value.doc_string = former.doc_string
             value.metadata_props.update(former.metadata_props)
             self.model.graph.outputs[position] = made[name] = value
-
-    def _shapes_of(self, redone: Mapping[str, ir.Value]) -> None:
-        """A Shape node may take the value that replaced its operand: both have the same shape."""
-        for name, value in redone.items():
-            former = self.values.get(name)
-            if former is None or former is value:
-                continue
-            for use in tuple(former.uses()):
-                if use.node.op_type in ("Shape", "Size") and use.node.domain == "":
-                    use.node.replace_input_with(use.idx, value)
 
     def _shapes(self) -> dict[ir.Value, Shapes]:
         """The shapes of the model's own values and of those that were written, here and elsewhere, as far as they are

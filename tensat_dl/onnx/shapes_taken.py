@@ -6,7 +6,7 @@ has no other use for v, that would keep what computes v in the model, which cost
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -24,7 +24,7 @@ def take_shapes(writer: NodeWriter, shapes: Mapping[ir.Value, Shapes]) -> bool:
     """Lets Shape and Size nodes take other values, if nothing else needs what they take: a value of this shape at all
     sizes, numbers, or dimensions of the model's inputs. Whether there was any."""
     graph = writer.graph
-    needed = _needed(graph)
+    needed = _computing(graph.outputs, lambda node: not asks_for_shape(node))
     alike: dict[Shapes, list[ir.Value]] = {}
     for value in dict.fromkeys((*graph.inputs, *shapes)):
         if value in shapes and (value.is_graph_input() or value.producer() in needed):
@@ -37,7 +37,7 @@ def take_shapes(writer: NodeWriter, shapes: Mapping[ir.Value, Shapes]) -> bool:
         if asked is None or asked.producer() is None or asked.producer() in needed or asked not in shapes:
             continue
         own = shapes[asked]
-        other = next((v for v in alike.get(own, ()) if not _is_computed_from(v, node)), None)
+        other = next((v for v in alike.get(own, ()) if node not in _computing([v])), None)
         if other is not None:
             node.replace_input_with(0, other)
         elif (found := _written(node, own, writer, inputs, made)) is not None:
@@ -50,32 +50,20 @@ def asks_for_shape(node: ir.Node) -> bool:
     return node.op_type in ("Shape", "Size") and node.domain in ("", "ai.onnx")
 
 
-def _needed(graph: ir.Graph) -> dict[ir.Node, None]:
-    """The nodes that the outputs are computed from, not counting what only a shape is asked of."""
+def _computing(
+    values: Iterable[ir.Value], beyond: Callable[[ir.Node], bool] = lambda _: True
+) -> dict[ir.Node, None]:
+    """The nodes that values are computed from, ``beyond`` some nodes."""
     found: dict[ir.Node, None] = {}
-    waiting = [v.producer() for v in graph.outputs]
+    waiting = [v.producer() for v in values]
     while waiting:
         node = waiting.pop()
         if node is None or node in found:
             continue
         found[node] = None
-        if not asks_for_shape(node):
+        if beyond(node):
             waiting += [v.producer() for v in (*node.inputs, *captured(node)) if v is not None]
     return found
-
-
-def _is_computed_from(value: ir.Value, node: ir.Node) -> bool:
-    """Whether a value is a node's, or computed from it."""
-    seen: set[ir.Node] = set()
-    waiting = [value.producer()]
-    while waiting:
-        found = waiting.pop()
-        if found is node:
-            return True
-        if found is not None and found not in seen:
-            seen.add(found)
-            waiting += [v.producer() for v in (*found.inputs, *captured(found)) if v is not None]
-    return False
 
 
 def _written(

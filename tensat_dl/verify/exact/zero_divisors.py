@@ -133,6 +133,6 @@ def compare_at_zero_divisors(
             unequal = np.asarray(~missing(p) & np.asarray(p != q, np.bool_))
             if unequal.any():
                 at = place(unequal)
-                after_all = nan if q[at] is NOTHING else number(q[at])
-                return Difference(name, at, number(p[at]), after_all, values)
+                there = nan if q[at] is NOTHING else number(q[at])
+                return Difference(name, at, number(p[at]), there, values)
     return None
